@@ -15,8 +15,9 @@ use std::time::Duration;
 use wakeful::inspect::{
     AbortedClosure, Certainty, GrowingTasks, Report, SlowHolder, TaskState, UnawaitedPanic,
 };
+use wakeful::net::UnixDatagram;
 use wakeful::runtime::{Builder, Handle, Runtime};
-use wakeful::sync::{Mutex, Notify, RwLock, Semaphore, oneshot};
+use wakeful::sync::{Mutex, Notify, RwLock, Semaphore, mpsc, oneshot};
 use wakeful::task::{self, JoinHandle, JoinSet, spawn_blocking, yield_now};
 use wakeful::time::{advance, sleep};
 
@@ -319,6 +320,47 @@ fn a_released_lock_is_not_reported() {
     });
 }
 
+/// Tasks share a receiver. Each holds the lock while it waits for a message.
+#[test]
+fn a_pool_that_shares_a_receiver_is_no_slow_holder() {
+    on_both!(async |clock: Clock| {
+        let (sender, receiver) = mpsc::channel::<()>(1);
+        let receiver = Arc::new(Mutex::new(receiver));
+        let mut set = JoinSet::new();
+        for _ in 0..4 {
+            let receiver = receiver.clone();
+            set.spawn(async move { while receiver.lock().await.recv().await.is_some() {} });
+        }
+        settle().await;
+        clock.pass().await;
+        assert_eq!(format!("{:?}", diagnose()), "[]");
+        drop(sender);
+        assert_eq!(set.join_all().await.len(), 4);
+    });
+}
+
+/// Every lock is held for too long. One observation tells of eight.
+#[test]
+fn many_slow_holders_are_not_told_all_at_once() {
+    paused().block_on(async {
+        for _ in 0..10 {
+            let lock = Arc::new(Mutex::new(()));
+            for _ in 0..3 {
+                let lock = lock.clone();
+                wakeful::spawn(async move {
+                    let _guard = lock.lock().await;
+                    sleep(HOUR).await;
+                });
+            }
+        }
+        settle().await;
+        Clock::Paused.pass().await;
+        let found = diagnose();
+        assert!(found.iter().all(|report| matches!(report, Report::SlowHolder(_))), "{found:?}");
+        assert_eq!(found.len(), 8);
+    });
+}
+
 /// The watchdog reports it, once.
 #[test]
 fn the_watchdog_tells_of_a_slow_holder() {
@@ -452,6 +494,19 @@ fn tasks_that_are_many_and_no_leak() {
             }
             yield_now().await;
             assert_eq!(format!("{:?}", diagnose()), "[]", "they are meant to wait");
+            advance(3 * SECOND).await;
+        }
+    });
+    paused().block_on(async {
+        let (socket, _peer) = UnixDatagram::pair().unwrap();
+        let socket = Arc::new(socket);
+        for _ in 0..6 {
+            for _ in 0..1000 {
+                let socket = socket.clone();
+                wakeful::spawn(async move { socket.recv(&mut [0]).await });
+            }
+            settle().await;
+            assert_eq!(format!("{:?}", diagnose()), "[]", "they wait for a peer");
             advance(3 * SECOND).await;
         }
     });

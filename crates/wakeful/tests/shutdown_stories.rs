@@ -128,9 +128,12 @@ fn tasks_that_ran_or_were_given_up_are_not_told() {
     }
     let mut of_a_test = current_thread();
     of_a_test.always_end_stuck_block_on(true);
+    // `#[tokio::test]` sets only this.
+    let mut of_a_tokio_test = current_thread();
+    of_a_tokio_test.test_timeout(None);
     let mut without = current_thread();
     without.report_lasting_after(None);
-    for builder in [of_a_test, without] {
+    for builder in [of_a_test, of_a_tokio_test, without] {
         let (rt, told) = build(builder);
         rt.spawn(async {});
         drop(rt);
@@ -205,6 +208,33 @@ fn a_shutdown_names_the_poll_that_it_waits_for() {
     let [late] = slow.tasks() else { panic!("{slow}") };
     assert_eq!((late.task().name(), late.is_closure()), (Some("stubborn"), false), "{slow}");
     assert!(slow.to_string().contains(" for 1 poll\n"), "{slow}");
+}
+
+/// A stack may take longer than the shutdown may.
+#[test]
+fn a_shutdown_with_little_time_captures_no_stack() {
+    let (end, ended) = channel::<()>();
+    let (tell, told) = channel();
+    let end = Mutex::new(Some(end));
+    let mut builder = Builder::new_current_thread();
+    builder.report_blocked_after(None).report_lasting_after(Some(Duration::ZERO));
+    builder.on_report(move |report| {
+        tell.send(report.clone()).unwrap();
+        drop(end.lock().unwrap().take());
+    });
+    let rt = builder.build().unwrap();
+    let (start, started) = channel();
+    rt.spawn_blocking(move || {
+        start.send(()).unwrap();
+        ended.recv().unwrap_err();
+    });
+    started.recv().unwrap();
+    rt.shutdown_timeout(Duration::from_millis(400));
+    let Report::SlowShutdown(slow) = told.recv().unwrap() else { panic!() };
+    assert!(!slow.threads().is_empty(), "{slow}");
+    for thread in slow.threads() {
+        assert_eq!(thread.stack(), ["not captured: the time limit of the shutdown is near"]);
+    }
 }
 
 /// A shutdown that has nothing to wait for, or ends at its own limit.

@@ -35,6 +35,7 @@ pub use dump::{
 };
 pub(crate) use findings::{Audience, Findings, Observed};
 pub(crate) use prometheus::MetricsSnapshot;
+pub(crate) use report::SHOWN_THREADS;
 pub use report::{
     AbortedClosure, Blocked, Certainty, Deadlock, Edge, Exit, FutileLoop, Futurelock, GrowingTasks,
     LastingHolder, LateTask, LateThread, NeverPolled, Orphan, Report, ReportFilter, ReportFormat,
@@ -43,7 +44,7 @@ pub use report::{
 pub(crate) use report::{Delivery, ReportHook, Reporter, Stamped};
 pub use snapshot::{RuntimeSnapshot, Snapshot, SpawnGroup, WaitGroup, snapshot};
 pub use stack::StackFrame;
-pub(crate) use stack::stack_text;
+pub(crate) use stack::{is_library_source, stack_text};
 pub use task_info::TaskInfo;
 pub(crate) use trace::chrome_trace;
 pub(crate) use wait_graph::{ScanMode, ScanResult, scan};

@@ -40,6 +40,8 @@ pub(crate) struct RuntimeInner {
     pub(crate) files: FileBackendState,
     /// The time limit of a test.
     pub(super) test_limit: Option<TestLimit>,
+    /// It is the runtime of a test, with a time limit or without.
+    pub(super) is_for_test: bool,
 }
 
 /// The scheduler of a runtime.

@@ -2,7 +2,8 @@
 //!
 //! A place with many tasks is watched. The watch starts anew when the tasks become fewer, or when the
 //! tasks that it began with run or end: then they are no leak. Tasks of a busy server run all the time,
-//! and a burst does not grow any more, so neither is reported.
+//! and a burst does not grow any more, so neither is reported. Nor are tasks that wait for descriptors:
+//! a server has one for each idle connection.
 
 use super::Audience;
 use crate::inspect::report::GrowingTasks;
@@ -16,8 +17,9 @@ const MANY: usize = 1000;
 const MIN_RISES: u32 = 3;
 /// The shortest watch, in times of the time between two samples.
 const MIN_SAMPLES: u32 = 3;
-/// Of this many tasks that the watch began with, one may have run.
-const MAY_HAVE_RUN: usize = 20;
+/// Of this many tasks that the watch began with, one may have run. Of this many tasks that are alive, one
+/// may wait for a descriptor.
+const EXCEPTION: usize = 20;
 
 /// The tasks of one place in one walk.
 #[derive(Clone, Copy, Default)]
@@ -25,6 +27,8 @@ pub(super) struct PlaceCount {
     pub(super) alive: usize,
     /// Tasks that have not run since the watch began.
     pub(super) unmoved: usize,
+    /// Tasks that wait for a descriptor, alone or among others.
+    pub(super) for_descriptors: usize,
 }
 
 /// All places that are watched.
@@ -51,7 +55,9 @@ impl PlaceWatch {
     /// Adds a sample. Returns whether the tasks only become more.
     fn add(&mut self, count: PlaceCount, now: Duration, spacing: Duration) -> bool {
         let has_run = self.alive.saturating_sub(count.unmoved);
-        if has_run * MAY_HAVE_RUN > self.alive || count.alive < self.last_alive {
+        let have_run = has_run * EXCEPTION > self.alive;
+        let are_connections = count.for_descriptors * EXCEPTION > count.alive;
+        if have_run || are_connections || count.alive < self.last_alive {
             *self = Self::new(now, count.alive, self.told);
             return false;
         }
@@ -116,9 +122,21 @@ mod tests {
 
     /// Feeds one place with samples of (second, alive, unmoved). Returns what is told at each.
     fn tell(samples: &[(u64, usize, usize)]) -> Vec<Option<usize>> {
+        tell_of(samples, |_| 0)
+    }
+
+    /// Like [`tell`], with a function that says how many of the tasks wait for descriptors.
+    fn tell_of(
+        samples: &[(u64, usize, usize)],
+        for_descriptors: fn(usize) -> usize,
+    ) -> Vec<Option<usize>> {
         let (mut growth, place) = (Growth::default(), Location::caller());
         let sample = |(second, alive, unmoved): &(u64, usize, usize)| {
-            let count = PlaceCount { alive: *alive, unmoved: *unmoved };
+            let count = PlaceCount {
+                alive: *alive,
+                unmoved: *unmoved,
+                for_descriptors: for_descriptors(*alive),
+            };
             let now = Duration::from_secs(*second);
             let told = growth.update([(place, count)].into(), now, SPACING, Audience::Hook);
             told.first().map(GrowingTasks::alive)
@@ -137,6 +155,14 @@ mod tests {
             (15, 3200, 1000),
         ]);
         assert_eq!(told, [None, None, None, Some(1600), None, Some(3200)]);
+    }
+
+    #[test]
+    fn tasks_of_idle_connections_are_not_told() {
+        let ramp = [0, 3, 6, 9, 12].map(|at| (at, 1000 + 200 * at as usize, 1000));
+        assert_eq!(tell_of(&ramp, |alive| alive / 10), [None; 5]);
+        assert_eq!(tell_of(&ramp, |alive| alive / 20), tell(&ramp));
+        assert!(tell(&ramp).iter().any(Option::is_some));
     }
 
     #[test]

@@ -4,27 +4,72 @@ use super::walk::{Contended, is_for_lock};
 use crate::inspect::dump::{TaskDump, TaskState};
 use crate::inspect::report::{LastingHolder, SlowHolder};
 use crate::task::block_on::is_block_on_id;
+use crate::task::runnable::TaskRef;
+use crate::task::wait_kind::WaitKind;
 use crate::wait::ownership::owner::Owner;
-use crate::watchdog::snapshot::Inspectable;
+use crate::watchdog::snapshot::{Inspectable, WorkerSnapshot};
+use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// How far the waits of a holder are followed.
 const MAX_STEPS: usize = 8;
 
+/// The tasks of a runtime by their numbers, collected when the first one is looked for.
+pub(super) struct Tasks<'a> {
+    scheduler: &'a dyn Inspectable,
+    collected: OnceCell<Collected>,
+}
+
+struct Collected {
+    by_number: HashMap<u64, TaskRef>,
+    workers: Vec<WorkerSnapshot>,
+    elsewhere: Vec<usize>,
+}
+
+impl<'a> Tasks<'a> {
+    pub(super) fn new(scheduler: &'a dyn Inspectable) -> Self {
+        Self { scheduler, collected: OnceCell::new() }
+    }
+
+    fn collect(&self) -> Collected {
+        let mut by_number = HashMap::new();
+        self.scheduler.each_task(&mut |task| {
+            by_number.insert(task.header().id.get(), task);
+        });
+        let (workers, elsewhere) = (self.scheduler.workers(), self.scheduler.running_elsewhere());
+        Collected { by_number, workers, elsewhere }
+    }
+
+    /// Finds a task or `block_on` future of the runtime by its number.
+    fn find(&self, number: u64) -> Option<TaskDump> {
+        let config = &self.scheduler.base().config;
+        let now = config.env.clock.elapsed();
+        if is_block_on_id(number) {
+            let roots = self.scheduler.block_ons();
+            let root = roots.iter().find(|root| root.record.id == number)?;
+            return TaskDump::of_block_on(root, config.block_on_name.as_deref(), now);
+        }
+        let all = self.collected.get_or_init(|| self.collect());
+        Some(TaskDump::of_task(all.by_number.get(&number)?, &all.workers, &all.elsewhere, now))
+    }
+}
+
 /// Returns the story of `contended`, whose `owners` have not released it for `held`.
 ///
 /// `None` if a holder runs, or waits in the end for a lock itself: then the holder of that one is to
-/// blame, or the deadlock is reported.
+/// blame, or the deadlock is reported. `None` too if it waits for messages or events: tasks may share
+/// a receiver behind a lock, and each waits with the lock until there is work.
 pub(super) fn slow_holder(
-    scheduler: &dyn Inspectable,
+    tasks: &Tasks<'_>,
     contended: &Contended,
     owners: &[Owner],
     held: Duration,
 ) -> Option<SlowHolder> {
     let holder = |owner: &Owner| {
-        let task = find(scheduler, owner.task)?;
+        let task = tasks.find(owner.task)?;
         let is_slow = match task.state() {
-            TaskState::Waiting => !waits_for_lock(scheduler, &task),
+            TaskState::Waiting => !is_excused(tasks, &task),
             TaskState::Running(_) => task.is_closure(),
             _ => false,
         };
@@ -44,16 +89,17 @@ pub(super) fn slow_holder(
     (owners_now == owners).then(|| SlowHolder::new(resource, holders, held, waiters))
 }
 
-/// Returns whether the task waits for a lock, itself or through the tasks that it waits for.
-fn waits_for_lock(scheduler: &dyn Inspectable, task: &TaskDump) -> bool {
+/// Returns whether the task waits for a lock, a message or an event, itself or through the tasks that it
+/// waits for.
+fn is_excused(tasks: &Tasks<'_>, task: &TaskDump) -> bool {
     let mut at = task.clone();
     for _ in 0..MAX_STEPS {
         let Some(wait) = at.waiting_on() else { return false };
-        if is_for_lock(wait.wait_kind()) {
+        if is_for_lock(wait.wait_kind()) || listens(&at) {
             return true;
         }
         let Some(next) = wait.holders().first() else { return false };
-        match find(scheduler, next.number()) {
+        match tasks.find(next.number()) {
             Some(next) => at = next,
             None => return false,
         }
@@ -61,21 +107,16 @@ fn waits_for_lock(scheduler: &dyn Inspectable, task: &TaskDump) -> bool {
     true
 }
 
-/// Finds a task or `block_on` future of the runtime by its number.
-fn find(scheduler: &dyn Inspectable, number: u64) -> Option<TaskDump> {
-    let config = &scheduler.base().config;
-    let now = config.env.clock.elapsed();
-    if is_block_on_id(number) {
-        let roots = scheduler.block_ons();
-        let root = roots.iter().find(|root| root.record.id == number)?;
-        return TaskDump::of_block_on(root, config.block_on_name.as_deref(), now);
-    }
-    let mut found = None;
-    scheduler.each_task(&mut |task| {
-        if task.header().id.get() == number {
-            found = Some(task);
-        }
-    });
-    let (workers, elsewhere) = (scheduler.workers(), scheduler.running_elsewhere());
-    Some(TaskDump::of_task(&found?, &workers, &elsewhere, now))
+/// Returns whether the task waits for messages or events.
+///
+/// A wait that is usually for an order to stop counts only if there is no other.
+fn listens(task: &TaskDump) -> bool {
+    let is_event = |kind| {
+        use WaitKind::{Accept, BroadcastRecv, MpscRecv, Notified};
+        use WaitKind::{OneshotRecv, Signal, WatchChanged};
+        let is_message = matches!(kind, MpscRecv | BroadcastRecv | OneshotRecv | WatchChanged);
+        is_message || matches!(kind, Notified | Accept | Signal)
+    };
+    let mut kinds = task.waits().iter().map(|wait| wait.wait_kind()).enumerate();
+    kinds.any(|(nth, kind)| is_event(kind) && (nth == 0 || !kind.is_cancellation()))
 }

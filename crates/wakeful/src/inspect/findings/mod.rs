@@ -27,16 +27,24 @@ mod walk;
 use super::report::{AbortedClosure, Report, UnawaitedPanic};
 use crate::watchdog::snapshot::Inspectable;
 use growth::Growth;
-use std::collections::BTreeMap;
+use holders::Tasks;
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::Location;
 use std::time::Duration;
-use walk::Walk;
+use walk::{Contended, Walk};
 
 /// What was seen of a runtime, and when.
 #[derive(Default)]
 pub(crate) struct Findings {
     lasting: BTreeMap<Key, Lasting>,
+    /// Slow holders that were told, until no task waits for the resource.
+    told_holders: BTreeSet<ToldHolder>,
     growth: Growth,
 }
+
+/// The number of a resource, and where it was acquired. Tasks that take turns at one place make the same
+/// mistake, so they are told once.
+type ToldHolder = (u64, Vec<Option<&'static Location<'static>>>);
 
 /// Identifies a situation from one observation to the next.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,6 +67,8 @@ struct Lasting {
 
 /// The most times that are remembered of one situation.
 const MAX_SEEN: usize = 64;
+/// The most stories of slow holders that one observation tells.
+const MAX_STORIES: usize = 8;
 /// A lock with one waiter is reported after this many times the time for several.
 const ONE_WAITER: u32 = 3;
 
@@ -114,18 +124,7 @@ impl Findings {
             audience,
             observed: Observed::default(),
         };
-        for contended in walk.take_contended() {
-            let Some((key, owners)) = contended.owned_by() else { continue };
-            let patience =
-                if contended.waiters > 1 { after } else { after.saturating_mul(ONE_WAITER) };
-            // A release hands the resource to the waiter that is queued first, so no owner can
-            // release it and acquire it again while a waiter stays. What was seen before that wait
-            // began does not count.
-            round.note(key, contended.oldest.waited, patience, |held| {
-                let story = holders::slow_holder(scheduler, &contended, &owners, held)?;
-                Some(Report::SlowHolder(story))
-            });
-        }
+        self.note_holders(&mut round, scheduler, walk.take_contended(), after);
         for (task, is_closure) in walk.panicked {
             round.note(Key::Panic(task.number), Duration::MAX, after, |since| {
                 Some(Report::UnawaitedPanic(UnawaitedPanic::new(task, is_closure, since)))
@@ -143,6 +142,48 @@ impl Findings {
             observed.reports.push(Report::GrowingTasks(growing.with_wait(wait)));
         }
         observed
+    }
+
+    /// Notes the holders of all resources that tasks wait for.
+    fn note_holders(
+        &mut self,
+        round: &mut Round,
+        scheduler: &dyn Inspectable,
+        contended: Vec<Contended>,
+        after: Duration,
+    ) {
+        let numbers: BTreeSet<u64> = contended.iter().map(Contended::resource_id).collect();
+        self.told_holders.retain(|(resource, _)| numbers.contains(resource));
+        let (tasks, mut stories) = (Tasks::new(scheduler), 0);
+        for contended in contended {
+            let Some((key, owners)) = contended.owned_by() else { continue };
+            let patience =
+                if contended.waiters > 1 { after } else { after.saturating_mul(ONE_WAITER) };
+            let mut sites: Vec<_> = owners.iter().map(|owner| owner.site).collect();
+            sites.sort_unstable();
+            let told = (contended.resource_id(), sites);
+            let is_for_hook = round.audience == Audience::Hook;
+            let is_repeated = is_for_hook && self.told_holders.contains(&told);
+            // A release hands the resource to the waiter that is queued first, so no owner can
+            // release it and acquire it again while a waiter stays. What was seen before that wait
+            // began does not count.
+            let mut is_put_off = false;
+            round.note(key, contended.oldest.waited, patience, |held| {
+                is_put_off = stories == MAX_STORIES && !is_repeated;
+                if is_put_off || is_repeated {
+                    return None;
+                }
+                let story = holders::slow_holder(&tasks, &contended, &owners, held)?;
+                stories += 1;
+                if is_for_hook {
+                    self.told_holders.insert(told);
+                }
+                Some(Report::SlowHolder(story))
+            });
+            if is_put_off {
+                round.observed.look_again(after);
+            }
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::task::state::{
     BLOCKING, CANCELLED, COMPLETE, EXEMPT, FOREVER, JOIN_INTEREST, NOTIFIED, RUNNING, Snapshot,
 };
 use crate::task::wait_kind::WaitKind;
-use crate::task::wait_record::{Link, Wait, WaitRecord};
+use crate::task::wait_record::{Link, RecordedWait, Wait, WaitRecord};
 use crate::task::wait_target::{RecordIndex, WaitTarget};
 use crate::wait::ownership::owner::Owner;
 use crate::wait::ownership::resource_record::ResourceRecord;
@@ -46,9 +46,8 @@ pub(super) fn is_for_lock(kind: WaitKind) -> bool {
     matches!(kind, Mutex | RwLockRead | RwLockWrite | Semaphore)
 }
 
-/// Returns the locks and semaphores that a task waits for, if a waker for it is queued there.
-fn lock_waits(record: &WaitRecord) -> impl Iterator<Item = (RecordIndex, Wait)> {
-    let (waits, _) = record.waits();
+/// Returns the locks and semaphores among the waits of a task, if a waker for it is queued there.
+fn lock_waits(waits: Vec<RecordedWait>) -> impl Iterator<Item = (RecordIndex, Wait)> {
     waits.into_iter().filter_map(|recorded| match recorded.wait.target.target() {
         WaitTarget::Record(index) => (recorded.link != Link::None
             && is_for_lock(recorded.wait.kind))
@@ -88,24 +87,28 @@ impl Walk {
             if is_alive && is_closure && state.has(RUNNING) && state.has(CANCELLED) {
                 walk.aborted.push(TaskInfo::of_task(header));
             }
-            if waits(state) {
-                walk.add_waits(&header.waiting, now, || Some(TaskInfo::of_task(header)));
-            }
+            let waits = waits(state);
+            let is_for_descriptor =
+                waits && walk.add_waits(&header.waiting, now, || Some(TaskInfo::of_task(header)));
             if is_alive && !is_closure && !state.has(EXEMPT | FOREVER) {
-                run.add(&mut walk.places, growth, header, waits(state), now);
+                run.add(&mut walk.places, growth, header, waits, now);
+                run.count.for_descriptors += usize::from(is_for_descriptor);
             }
         });
         run.end(&mut walk.places);
         walk
     }
 
+    /// Adds the locks that a task waits for. Returns whether it waits for a descriptor.
     fn add_waits(
         &mut self,
         record: &WaitRecord,
         now: Duration,
         info: impl Fn() -> Option<TaskInfo>,
-    ) {
-        for (index, wait) in lock_waits(record) {
+    ) -> bool {
+        let (waits, _) = record.waits();
+        let is_for_descriptor = waits.iter().any(|it| it.wait.kind.is_for_descriptor());
+        for (index, wait) in lock_waits(waits) {
             let waited = since(now, wait.since_ms);
             let known = self.contended.get_mut(&index.0);
             let waiters = 1 + known.as_ref().map_or(0, |known| known.waiters);
@@ -118,6 +121,7 @@ impl Walk {
             let contended = Contended { record, wait: wait.kind, waiters, oldest };
             self.contended.insert(index.0, contended);
         }
+        is_for_descriptor
     }
 
     pub(super) fn take_contended(&mut self) -> Vec<Contended> {
@@ -185,6 +189,7 @@ impl PlaceRun {
             let sum = places.entry(place).or_default();
             sum.alive += count.alive;
             sum.unmoved += count.unmoved;
+            sum.for_descriptors += count.for_descriptors;
         }
     }
 }

@@ -159,10 +159,9 @@ impl Reporter {
             }
         };
         match report {
-            Report::Orphan(_)
-            | Report::UnobservedPanic(_)
-            | Report::UnawaitedPanic(_)
-            | Report::NeverPolled(_) => eprint!("{text}"),
+            Report::Orphan(_) | Report::UnobservedPanic(_) | Report::NeverPolled(_) => {
+                eprint!("{text}");
+            }
             // The test harness captures `eprint!` until the test ends, and a test that hangs never
             // does. This write bypasses the capture.
             _ => _ = std::io::stderr().write_all(text.as_bytes()),

@@ -85,6 +85,8 @@ impl LateThread {
     }
 
     /// Returns lines about the thread's stack, innermost function first, or why there is none.
+    ///
+    /// Empty after the first 16 threads.
     pub fn stack(&self) -> &[String] {
         &self.stack
     }
@@ -102,7 +104,7 @@ impl fmt::Display for LateTask {
 }
 
 /// The most tasks, and the most threads, in the text.
-const SHOWN: usize = 16;
+pub(crate) const SHOWN: usize = 16;
 
 impl Content for SlowShutdown {
     fn stamp(&self) -> &Stamp {

@@ -114,6 +114,11 @@ pub(super) fn polls_tasks(file: &str) -> bool {
     is_own_source(file) && file.ends_with("/task/cell.rs")
 }
 
+/// Returns whether a source file is in cargo's folders, or in those of the Rust toolchain.
+pub(crate) fn is_library_source(file: &str) -> bool {
+    library_of_path(file).is_some()
+}
+
 /// Returns the crate that a path of a function starts with. `<A as B>::f` is a function of A's crate.
 fn crate_of(name: &str) -> Option<&str> {
     let name = name.trim_start_matches(['<', '&', '*', '(', '[']);
@@ -156,7 +161,7 @@ fn without_version(package: &str) -> String {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{OWN_SOURCES, library_of, library_of_path, polls_tasks};
+    use super::{OWN_SOURCES, is_library_source, library_of, library_of_path, polls_tasks};
 
     #[test]
     fn the_sources_of_this_crate_are_known() {
@@ -180,6 +185,7 @@ mod tests {
             ("/build/app/src/main.rs", None),
         ] {
             assert_eq!(library_of_path(path).as_deref(), library, "{path}");
+            assert_eq!(is_library_source(path), library.is_some(), "{path}");
         }
         for (name, library) in [
             ("core::pin::Pin<P>::as_mut", Some("std")),

@@ -8,6 +8,7 @@ mod library;
 
 use super::symbols::{Detail, Function, SourcePlace, functions_at, functions_of_blocked};
 use crate::sys::backtrace::{self, NoStack};
+pub(crate) use library::is_library_source;
 use library::{library_of, polls_tasks};
 use std::sync::OnceLock;
 

@@ -6,7 +6,7 @@ use crate::inspect::Delivery;
 use crate::runtime::file_backend::FileBackendState;
 use crate::runtime::hooks::ReportingHooks;
 use crate::runtime::inner::{Flavor, RuntimeInner};
-use crate::runtime::test_limit::{self, TestLimit};
+use crate::runtime::test_limit::{self, TestLimit, TestLimitSetting};
 use crate::runtime::{
     FileBackend, Handle, Id, LocalOptions, LocalRuntime, Runtime, dump_signal, registry,
 };
@@ -113,6 +113,7 @@ impl Builder {
             hooks: hooks.clone(),
             files,
             test_limit,
+            is_for_test: !matches!(self.test_limit, TestLimitSetting::Unlimited),
         });
         hooks.set_runtime(&shared);
         registry::add(&shared);
