@@ -67,6 +67,7 @@ pub(crate) fn leave_to_program() {
 #[cfg(not(miri))]
 mod imp {
     use super::{ALL_RUNTIMES, RuntimeThread, print, registry};
+    use crate::sys::unwind::catch_and_forget;
     use std::ffi::{c_int, c_void};
     use std::fs::File;
     use std::io::Read;
@@ -123,7 +124,10 @@ mod imp {
             let mut byte = [0];
             while reader.read_exact(&mut byte).is_ok() {
                 if !IS_USED_BY_PROGRAM.load(Relaxed) {
-                    registry::all().iter().for_each(print);
+                    // A panic, of a task's destructor for example, must not end the thread.
+                    for handle in registry::all() {
+                        catch_and_forget(|| print(&handle));
+                    }
                 }
             }
         };

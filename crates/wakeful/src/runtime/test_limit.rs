@@ -21,6 +21,7 @@ use crate::inspect;
 use crate::sys::backtrace::current_tid;
 use crate::sys::sync::ignore_poison;
 use crate::sys::thread_registry::{ALL_RUNTIMES, RuntimeThread};
+use crate::sys::unwind::catch_and_forget;
 use std::io::Write;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
 use std::thread;
@@ -115,8 +116,9 @@ impl TestLimit {
         shared.propagate_fatal_error();
     }
 
-    /// Prints the failure and the stack of the test's thread, and aborts the process.
-    fn abort(&self, shared: &RuntimeInner) -> ! {
+    /// Prints the failure and the stack of the test's thread, and aborts the process, unless the
+    /// runtime has shut down meanwhile.
+    fn abort(&self, shared: &RuntimeInner) {
         let failure = self.failure.get().map_or("", String::as_str);
         let mut text = format!("wakeful: {failure}");
         for (nth, line) in inspect::stack_text(self.thread).iter().enumerate() {
@@ -128,8 +130,12 @@ impl TestLimit {
              this process.\n",
             name_of(shared)
         );
-        let _ = std::io::stderr().write_all(text.as_bytes());
-        std::process::abort();
+        // The lock is kept: a test that ends now cannot end before the abort.
+        let watched = lock();
+        if watched.entries.iter().any(|entry| entry.id == shared.id) {
+            let _ = std::io::stderr().write_all(text.as_bytes());
+            std::process::abort();
+        }
     }
 }
 
@@ -221,7 +227,9 @@ fn run() {
         }
         let (id, failed, runtime) = (first.id, first.failed, first.runtime.upgrade());
         drop(watched);
-        let next = runtime.and_then(|shared| act(&shared, failed));
+        // A panic must not end the thread, which watches the other tests too.
+        let next = catch_and_forget(|| runtime.and_then(|shared| act(&shared, failed)))
+            .unwrap_or_else(|| (!failed).then(|| Instant::now() + GRACE[1]));
         watched = lock();
         match next {
             // The runtime may have ended meanwhile.
@@ -240,6 +248,7 @@ fn act(shared: &Arc<RuntimeInner>, failed: bool) -> Option<Instant> {
     let limit = shared.test_limit.as_ref()?;
     if failed {
         limit.abort(shared);
+        return None;
     }
     limit.fail(shared);
     Some(Instant::now() + limit.grace())

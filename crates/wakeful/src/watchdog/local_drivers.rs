@@ -39,6 +39,9 @@ impl Observations {
 /// Compares the threads that drive local sets with the last visit. `own` is the thread that the
 /// scheduler runs its tasks on, which is watched as such.
 pub(super) fn observe(base: &SchedulerBase, observations: &mut Observations, own: Option<i32>) {
+    if base.config.report_blocked_after.is_none() {
+        return; // no poll will be reported
+    }
     let threads = base.local_set_threads();
     let is_driver = |thread: i32| threads.contains(&thread) && own != Some(thread);
     observations.local_drivers.retain(|driver| is_driver(driver.thread));
