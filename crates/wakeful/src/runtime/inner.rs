@@ -81,8 +81,11 @@ impl RuntimeInner {
     /// Scans this runtime for deadlocks, which may go through other runtimes of the process.
     pub(crate) fn scan_for_deadlocks(&self, mode: ScanMode) -> ScanResult {
         let peers = registry::all_but(self.id);
+        let has_idle_threads = |shared: &RuntimeInner| shared.pool.counts().1 > 0;
+        let has_idle_threads =
+            has_idle_threads(self) || peers.iter().any(|peer| has_idle_threads(peer));
         let peers: Vec<&dyn Inspectable> = peers.iter().map(|peer| peer.inspectable()).collect();
-        inspect::scan(self.inspectable(), self.name.as_deref(), &peers, mode)
+        inspect::scan(self.inspectable(), self.name.as_deref(), &peers, mode, has_idle_threads)
     }
 
     /// Takes a dump, and scans the runtime for what is wrong.

@@ -287,7 +287,7 @@ impl WaitSet {
     pub(super) fn add(&'static self, first: &AtomicU64, new: &RecordedWait) -> Option<LinkWord> {
         let equal = self.equal_slot(first, new);
         let is_known = equal.is_some();
-        let Some((number, slot, word)) = equal.or_else(|| self.free_slot(first)) else {
+        let Some((number, slot, word)) = equal.or_else(|| self.free_slot(first, new.link)) else {
             self.poll.fetch_or(OVERFLOW, Relaxed);
             return None;
         };
@@ -334,10 +334,14 @@ impl WaitSet {
             .map(|(n, (slot, word))| (n, slot, word))
     }
 
-    /// Returns a free slot. Adds a part to the set if there is none.
+    /// Returns a free slot for a wait with this link. Adds a part to the set if there is none.
+    ///
+    /// An indirect link never gets slot 0, whose word is in the wait record (SET-4): the foreign waker
+    /// in the list does not keep that record alive.
     fn free_slot<'a>(
         &'static self,
         first: &'a AtomicU64,
+        link: Link,
     ) -> Option<(usize, &'static Slot, &'a AtomicU64)> {
         let find = || {
             let is_free = |slot: &Slot, word: &AtomicU64| {
@@ -345,7 +349,8 @@ impl WaitSet {
                 let target = TargetWord::from_bits(word.load(Relaxed));
                 slot.kind() == FREE || !(target.is_linked_record() || self.is_current(slot))
             };
-            self.slots(first).enumerate().find(|(_, (slot, word))| is_free(slot, word))
+            let mut slots = self.slots(first).enumerate().skip(usize::from(link == Link::Indirect));
+            slots.find(|(_, (slot, word))| is_free(slot, word))
         };
         let found = find().or_else(|| {
             let parts = self.parts().count();

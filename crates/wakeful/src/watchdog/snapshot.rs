@@ -6,7 +6,7 @@
 use crate::scheduler::base::SchedulerBase;
 use crate::scheduler::block_on::BlockOnState;
 use crate::scheduler::current_thread::CurrentThread;
-use crate::scheduler::multi_thread::MultiThread;
+use crate::scheduler::multi_thread::{MultiThread, WorkerShared};
 use crate::task::runnable::TaskRef;
 use crate::task::state::{BLOCKING, COMPLETE, NOTIFIED, RUNNING};
 use crate::telemetry::histogram::Counts;
@@ -14,6 +14,7 @@ use crate::telemetry::trace_buffer::TraceBuffer;
 use crate::telemetry::worker_metrics::WorkerMetrics;
 use std::panic::Location;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A scheduler that diagnostics can read.
@@ -195,7 +196,14 @@ impl Inspectable for MultiThread {
     }
 
     fn is_quiet(&self) -> bool {
-        self.idle.all_asleep() && self.injector.is_empty()
+        // A worker counts as idle before `on_thread_park` has returned, and as asleep after that.
+        let is_asleep = |(worker, shared): (usize, &WorkerShared)| {
+            let is_lost = || shared.is_lost.load(Ordering::SeqCst);
+            shared.metrics.asleep_since().is_some() || !self.has_thread(worker) || is_lost()
+        };
+        self.idle.all_asleep()
+            && self.injector.is_empty()
+            && self.workers.iter().enumerate().all(is_asleep)
     }
 }
 

@@ -81,12 +81,19 @@ pub(crate) enum ScanMode {
     ReadOnly,
 }
 
+/// How soon a quiet runtime is scanned again whose idle pool threads are about to end.
+const POOL_ENDS: Duration = Duration::from_secs(1);
+
 /// Scans one runtime. `peers` are the other runtimes of the process.
+///
+/// `has_idle_threads`: a blocking pool has a thread without a closure. It ends after a while, and then
+/// runs the destructors of its thread-locals, which may wake any task. So nothing is proven before.
 pub(crate) fn scan(
     scheduler: &dyn Inspectable,
     runtime: Option<&str>,
     peers: &[&dyn Inspectable],
     mode: ScanMode,
+    has_idle_threads: bool,
 ) -> ScanResult {
     let own = Graph::take(&[scheduler]);
     if mode == ScanMode::MayWake {
@@ -99,7 +106,8 @@ pub(crate) fn scan(
     let graph = wide.as_ref().unwrap_or(&own);
     let has_block_on = || !scheduler.block_ons().is_empty();
     let is_quiet = has_block_on() && Quiescence::observe(&[scheduler]).is_some();
-    let proof = is_quiet.then(|| prove_quiescence(scheduler, peers)).flatten();
+    let may_be_proven = is_quiet && !has_idle_threads;
+    let proof = may_be_proven.then(|| prove_quiescence(scheduler, peers)).flatten();
     let cycles = graph.cycles(&graph.stuck(Scope::Exact));
     let cycles = cycles.iter().filter(|cycle| graph.is_own(cycle));
     let cycles = cycles.filter_map(|cycle| graph.report_cycle(cycle, proof.is_some()));
@@ -116,6 +124,8 @@ pub(crate) fn scan(
             // The last of the other threads may end without notice. A test is ended then.
             if is_quiet && scheduler.base().config.always_end_stuck_block_on {
                 found.again_in = Some(Duration::ZERO);
+            } else if is_quiet && has_idle_threads {
+                found.again_in = Some(found.again_in.map_or(POOL_ENDS, |it| it.min(POOL_ENDS)));
             }
         }
     }

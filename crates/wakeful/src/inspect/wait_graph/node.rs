@@ -214,8 +214,11 @@ impl Node {
     }
 
     /// Returns whether it waits for the end of one task and for nothing else.
+    ///
+    /// Not of a `block_on` future: if another thread takes over its `JoinHandle`, the link stays.
     pub(super) fn only_joins(&self) -> bool {
         match &*self.edges {
+            _ if matches!(self.waiter, Waiter::BlockOn(_)) => false,
             [edge] if self.is_exact() => matches!(edge.wait.target.target(), WaitTarget::Task(_)),
             _ => false,
         }
