@@ -207,7 +207,7 @@ impl WaitDump {
 
     /// Returns whether a waker of the task is known to be queued at this resource.
     ///
-    /// If the task has no other [wakers](TaskDump::wakers), nothing else can wake it.
+    /// If the task has no other [wakers](super::TaskDump::wakers), nothing else can wake it.
     pub fn is_certain(&self) -> bool {
         self.certain
     }
