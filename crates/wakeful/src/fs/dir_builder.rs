@@ -94,6 +94,11 @@ impl DirBuilder {
     ///
     /// The future panics if it is polled outside of a runtime.
     ///
+    /// # Cancel safety
+    ///
+    /// This method is not cancel safe. If the future is dropped, the directory may be created or
+    /// not.
+    ///
     /// # Examples
     ///
     /// ```

@@ -4,6 +4,7 @@ use super::descriptor::Descriptor;
 use super::op::{Operation, Step, simple_operation};
 use crate::task::wait_kind::WaitKind;
 use io_uring::{opcode, squeue::Entry, types};
+use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::Errno;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::ops::Range;
@@ -89,10 +90,21 @@ impl CursorFix {
         self.correction.is_some()
     }
 
-    /// Corrects the cursor. May block.
+    /// Corrects the cursor after a read. May block.
     fn correct(self, file: &Descriptor) -> io::Result<()> {
         let Some(position) = self.correction else { return Ok(()) };
         file.with_cursor(|mut std| std.seek(SeekFrom::Start(position)).map(drop))
+    }
+
+    /// Corrects the cursor after a write. May block.
+    ///
+    /// The bytes of a file that is open for appending are at its end, wherever the cursor was.
+    fn correct_written(self, file: &Descriptor) -> io::Result<()> {
+        let appends = || fcntl_getfl(file.std()).is_ok_and(|flags| flags.contains(OFlags::APPEND));
+        if self.correction.is_none() || !appends() {
+            return self.correct(file);
+        }
+        file.with_cursor(|mut std| std.seek(SeekFrom::End(0)).map(drop))
     }
 }
 
@@ -219,7 +231,7 @@ impl Write {
 
     /// Writes the data that is left. May block.
     pub(super) fn write_rest(&self) -> io::Result<()> {
-        self.cursor_fix.correct(&self.file)?;
+        self.cursor_fix.correct_written(&self.file)?;
         let rest = &self.data[self.done..];
         match self.at {
             Position::Cursor => self.file.with_cursor(|mut std| std.write_all(rest)),

@@ -130,7 +130,7 @@ mod tests {
     fn mount_type_is_found_by_id() {
         assert_eq!(type_in(LIST, 28), Some("ext4"));
         assert_eq!(type_in(LIST, 129), Some("overlay"));
-        assert_eq!(type_in(LIST, 2), None, "a prefix of an id is no match");
+        assert_eq!(type_in(LIST, 2), None, "a prefix of an id is not a match");
         assert_eq!(type_in(LIST, 28).map(latency_of_type), Some(DeviceLatency::Local));
         assert_eq!(type_in(LIST, 22).map(latency_of_type), Some(DeviceLatency::Remote));
         assert_eq!(type_in(LIST, 129).map(latency_of_type), Some(DeviceLatency::Overlay));

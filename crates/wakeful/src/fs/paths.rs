@@ -53,6 +53,10 @@ pub(super) async fn on_pool<R: Send + 'static>(
 ///
 /// The future panics if it is polled outside of a runtime.
 ///
+/// # Cancel safety
+///
+/// This function is cancel safe: it changes nothing.
+///
 /// # Examples
 ///
 /// ```
@@ -77,6 +81,10 @@ pub fn metadata(path: impl AsRef<Path>) -> impl Future<Output = io::Result<Metad
 /// # Panics
 ///
 /// The future panics if it is polled outside of a runtime.
+///
+/// # Cancel safety
+///
+/// This function is cancel safe: it changes nothing.
 ///
 /// # Examples
 ///
@@ -124,6 +132,10 @@ pub(super) async fn stat(path: impl AsRef<Path>, follow: bool, site: Site) -> io
 ///
 /// The future panics if it is polled outside of a runtime.
 ///
+/// # Cancel safety
+///
+/// This function is cancel safe: it changes nothing.
+///
 /// # Examples
 ///
 /// ```
@@ -166,6 +178,10 @@ pub fn try_exists(path: impl AsRef<Path>) -> impl Future<Output = io::Result<boo
 ///
 /// The future panics if it is polled outside of a runtime.
 ///
+/// # Cancel safety
+///
+/// This function is cancel safe: it changes nothing.
+///
 /// # Examples
 ///
 /// ```
@@ -187,11 +203,15 @@ pub fn canonicalize(path: impl AsRef<Path>) -> impl Future<Output = io::Result<P
 ///
 /// # Errors
 ///
-/// Returns the same errors as [`std::fs::read_link`], for example if `path` is no symbolic link.
+/// Returns the same errors as [`std::fs::read_link`], for example if `path` is not a symbolic link.
 ///
 /// # Panics
 ///
 /// The future panics if it is polled outside of a runtime.
+///
+/// # Cancel safety
+///
+/// This function is cancel safe: it changes nothing.
 ///
 /// # Examples
 ///

@@ -34,6 +34,10 @@ const BATCH_SIZE: usize = 128;
 ///
 /// The future panics if it is polled outside of a runtime.
 ///
+/// # Cancel safety
+///
+/// This function is cancel safe: it changes nothing.
+///
 /// # Examples
 ///
 /// ```
@@ -310,6 +314,10 @@ impl DirEntry {
     ///
     /// The future panics if it is polled outside of a runtime.
     ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe: it changes nothing.
+    ///
     /// # Examples
     ///
     /// ```
@@ -348,6 +356,10 @@ impl DirEntry {
     /// # Panics
     ///
     /// The future panics if it is polled outside of a runtime and the type is not known.
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe: it changes nothing.
     ///
     /// # Examples
     ///

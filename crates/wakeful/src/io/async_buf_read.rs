@@ -11,6 +11,28 @@ use std::task::{Context, Poll};
 /// This is [`std::io::BufRead`] for tasks. Call the methods of
 /// [`AsyncBufReadExt`](super::AsyncBufReadExt); implement this trait for a new reader.
 /// [`BufReader`](super::BufReader) adds a buffer to any reader.
+///
+/// # Examples
+///
+/// A function over any reader with a buffer:
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::io::{AsyncBufRead, AsyncBufReadExt};
+///
+/// async fn count_lines(reader: impl AsyncBufRead + Unpin) -> std::io::Result<usize> {
+///     let (mut lines, mut count) = (reader.lines(), 0);
+///     while lines.next_line().await?.is_some() {
+///         count += 1;
+///     }
+///     Ok(count)
+/// }
+///
+/// assert_eq!(count_lines(&b"one\ntwo\n"[..]).await?, 2);
+/// # Ok(())
+/// # }
+/// ```
 pub trait AsyncBufRead: AsyncRead {
     /// Polls for the contents of the buffer, and fills it first if it is empty.
     ///

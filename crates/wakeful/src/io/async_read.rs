@@ -58,6 +58,10 @@ pub trait AsyncRead {
     /// - `Pending`: no data is available, and `buf` is unchanged. The task of `cx` is woken when
     ///   there may be data.
     /// - `Ready(Err(_))`: the read failed, and `buf` is unchanged.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reader's error.
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -9,6 +9,25 @@ use std::task::{Context, Poll};
 ///
 /// This is [`std::io::Seek`] for tasks, in two steps: start a seek, then wait until it is complete.
 /// [`AsyncSeekExt`](super::AsyncSeekExt) does both.
+///
+/// # Examples
+///
+/// A function over any stream with a position:
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use std::io::{Cursor, SeekFrom};
+/// use wakeful::io::{AsyncSeek, AsyncSeekExt};
+///
+/// async fn len(mut stream: impl AsyncSeek + Unpin) -> std::io::Result<u64> {
+///     stream.seek(SeekFrom::End(0)).await
+/// }
+///
+/// assert_eq!(len(Cursor::new(b"hello")).await?, 5);
+/// # Ok(())
+/// # }
+/// ```
 pub trait AsyncSeek {
     /// Starts a seek to `position`.
     ///

@@ -35,11 +35,29 @@ impl Interest {
     pub const ERROR: Interest = Interest(1 << 5);
 
     /// Returns whether reading is included.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::Interest;
+    ///
+    /// assert!((Interest::READABLE | Interest::WRITABLE).is_readable());
+    /// assert!(!Interest::WRITABLE.is_readable());
+    /// ```
     pub const fn is_readable(self) -> bool {
         self.contains(Interest::READABLE)
     }
 
     /// Returns whether writing is included.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::Interest;
+    ///
+    /// assert!((Interest::READABLE | Interest::WRITABLE).is_writable());
+    /// assert!(!Interest::READABLE.is_writable());
+    /// ```
     pub const fn is_writable(self) -> bool {
         self.contains(Interest::WRITABLE)
     }
@@ -58,6 +76,15 @@ impl Interest {
     }
 
     /// Returns whether urgent data is included.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::Interest;
+    ///
+    /// assert!(Interest::PRIORITY.is_priority());
+    /// assert!(!Interest::READABLE.is_priority());
+    /// ```
     pub const fn is_priority(self) -> bool {
         self.contains(Interest::PRIORITY)
     }

@@ -34,7 +34,7 @@
 //! A buffered writer needs a [`flush`](AsyncWriteExt::flush) at the end.
 //!
 //! Everything here works on any executor, except [`stdin`], [`stdout`], [`stderr`] and [`unix`].
-//! Diagnostics list a task that waits in one of the methods with the place where the method was
+//! Diagnostics list a task that waits in one of the methods with the site where the method was
 //! called.
 //!
 //! `Error`, `ErrorKind`, `Result` and `SeekFrom` are those of [`std::io`].

@@ -78,12 +78,33 @@ impl<'a> ReadBuf<'a> {
     }
 
     /// Returns the total capacity.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::ReadBuf;
+    ///
+    /// let mut memory = [0; 8];
+    /// assert_eq!(ReadBuf::new(&mut memory).capacity(), 8);
+    /// ```
     #[inline]
     pub fn capacity(&self) -> usize {
         self.buf.len()
     }
 
     /// Returns the filled part.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::ReadBuf;
+    ///
+    /// let mut memory = [0; 8];
+    /// let mut buf = ReadBuf::new(&mut memory);
+    /// assert_eq!(buf.filled(), b"");
+    /// buf.put_slice(b"abc");
+    /// assert_eq!(buf.filled(), b"abc");
+    /// ```
     #[inline]
     pub fn filled(&self) -> &[u8] {
         // SAFETY: READBUF-1, READBUF-2.
@@ -91,6 +112,18 @@ impl<'a> ReadBuf<'a> {
     }
 
     /// Returns the filled part, mutably.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::ReadBuf;
+    ///
+    /// let mut memory = [0; 8];
+    /// let mut buf = ReadBuf::new(&mut memory);
+    /// buf.put_slice(b"abc");
+    /// buf.filled_mut().make_ascii_uppercase();
+    /// assert_eq!(buf.filled(), b"ABC");
+    /// ```
     #[inline]
     pub fn filled_mut(&mut self) -> &mut [u8] {
         // SAFETY: READBUF-1, READBUF-2.
@@ -118,6 +151,20 @@ impl<'a> ReadBuf<'a> {
     }
 
     /// Returns the initialized part, whose front is the filled part.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::mem::MaybeUninit;
+    /// use wakeful::io::ReadBuf;
+    ///
+    /// let mut memory = [MaybeUninit::uninit(); 8];
+    /// let mut buf = ReadBuf::uninit(&mut memory);
+    /// buf.put_slice(b"abc");
+    /// assert_eq!(buf.initialized(), b"abc");
+    /// buf.initialize_unfilled();
+    /// assert_eq!(buf.initialized(), b"abc\0\0\0\0\0");
+    /// ```
     #[inline]
     pub fn initialized(&self) -> &[u8] {
         // SAFETY: READBUF-2.
@@ -125,6 +172,17 @@ impl<'a> ReadBuf<'a> {
     }
 
     /// Returns the initialized part, mutably.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::ReadBuf;
+    ///
+    /// let mut memory = [7; 4];
+    /// let mut buf = ReadBuf::new(&mut memory);
+    /// buf.initialized_mut().fill(0);
+    /// assert_eq!(memory, [0; 4]);
+    /// ```
     #[inline]
     pub fn initialized_mut(&mut self) -> &mut [u8] {
         // SAFETY: READBUF-2.
@@ -136,6 +194,18 @@ impl<'a> ReadBuf<'a> {
     /// # Safety
     ///
     /// The caller must not uninitialize bytes that are initialized.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::mem::MaybeUninit;
+    /// use wakeful::io::ReadBuf;
+    ///
+    /// let mut memory = [MaybeUninit::uninit(); 8];
+    /// let mut buf = ReadBuf::uninit(&mut memory);
+    /// // SAFETY: the memory is only measured.
+    /// assert_eq!(unsafe { buf.inner_mut() }.len(), 8);
+    /// ```
     #[inline]
     pub unsafe fn inner_mut(&mut self) -> &mut [MaybeUninit<u8>] {
         self.buf
@@ -149,6 +219,25 @@ impl<'a> ReadBuf<'a> {
     /// # Safety
     ///
     /// The caller must not uninitialize bytes that are initialized.
+    ///
+    /// # Examples
+    ///
+    /// A read that writes to the memory directly, as a system call does:
+    ///
+    /// ```
+    /// use std::mem::MaybeUninit;
+    /// use wakeful::io::ReadBuf;
+    ///
+    /// let mut memory = [MaybeUninit::uninit(); 8];
+    /// let mut buf = ReadBuf::uninit(&mut memory);
+    /// // SAFETY: only initialized bytes are written, and only those are counted.
+    /// unsafe {
+    ///     buf.unfilled_mut()[..2].write_copy_of_slice(b"ok");
+    ///     buf.assume_init(2);
+    /// }
+    /// buf.advance(2);
+    /// assert_eq!(buf.filled(), b"ok");
+    /// ```
     #[inline]
     pub unsafe fn unfilled_mut(&mut self) -> &mut [MaybeUninit<u8>] {
         &mut self.buf[self.filled..]
@@ -180,6 +269,21 @@ impl<'a> ReadBuf<'a> {
     /// # Panics
     ///
     /// Panics if fewer than `n` bytes are unfilled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io::Read;
+    /// use std::mem::MaybeUninit;
+    /// use wakeful::io::ReadBuf;
+    ///
+    /// let mut memory = [MaybeUninit::uninit(); 8];
+    /// let mut buf = ReadBuf::uninit(&mut memory);
+    /// let len = (&b"hello"[..]).read(buf.initialize_unfilled_to(4))?;
+    /// buf.advance(len);
+    /// assert_eq!(buf.filled(), b"hell");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[inline]
     #[track_caller]
     pub fn initialize_unfilled_to(&mut self, n: usize) -> &mut [u8] {
@@ -194,6 +298,17 @@ impl<'a> ReadBuf<'a> {
     }
 
     /// Returns the number of unfilled bytes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::ReadBuf;
+    ///
+    /// let mut memory = [0; 8];
+    /// let mut buf = ReadBuf::new(&mut memory);
+    /// buf.put_slice(b"abc");
+    /// assert_eq!(buf.remaining(), 5);
+    /// ```
     #[inline]
     pub fn remaining(&self) -> usize {
         self.buf.len() - self.filled
@@ -222,6 +337,18 @@ impl<'a> ReadBuf<'a> {
     /// # Panics
     ///
     /// Panics if the filled part would exceed the initialized part.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::ReadBuf;
+    ///
+    /// let mut memory = [0; 8];
+    /// let mut buf = ReadBuf::new(&mut memory);
+    /// buf.initialize_unfilled()[..2].copy_from_slice(b"ok");
+    /// buf.advance(2);
+    /// assert_eq!(buf.filled(), b"ok");
+    /// ```
     #[inline]
     #[track_caller]
     pub fn advance(&mut self, n: usize) {
@@ -233,6 +360,18 @@ impl<'a> ReadBuf<'a> {
     /// # Panics
     ///
     /// Panics if the filled part would exceed the initialized part.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::ReadBuf;
+    ///
+    /// let mut memory = [0; 8];
+    /// let mut buf = ReadBuf::new(&mut memory);
+    /// buf.put_slice(b"hello\n");
+    /// buf.set_filled(5); // cuts the line break off
+    /// assert_eq!(buf.filled(), b"hello");
+    /// ```
     #[inline]
     #[track_caller]
     pub fn set_filled(&mut self, n: usize) {
@@ -247,6 +386,22 @@ impl<'a> ReadBuf<'a> {
     /// # Safety
     ///
     /// The first `n` unfilled bytes must be initialized.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::mem::MaybeUninit;
+    /// use wakeful::io::ReadBuf;
+    ///
+    /// let mut memory = [MaybeUninit::uninit(); 4];
+    /// let mut buf = ReadBuf::uninit(&mut memory);
+    /// // SAFETY: the two bytes are written first.
+    /// unsafe {
+    ///     buf.unfilled_mut()[..2].fill(MaybeUninit::new(7));
+    ///     buf.assume_init(2);
+    /// }
+    /// assert_eq!(buf.initialized(), [7, 7]);
+    /// ```
     #[inline]
     pub unsafe fn assume_init(&mut self, n: usize) {
         self.initialized = self.initialized.max(self.filled + n);

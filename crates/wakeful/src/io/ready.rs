@@ -48,36 +48,117 @@ impl Ready {
     pub const ALL: Ready = Ready((1 << 6) - 1);
 
     /// Returns whether the set is empty.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::Ready;
+    ///
+    /// assert!(Ready::EMPTY.is_empty());
+    /// assert!(!Ready::READABLE.is_empty());
+    /// ```
     pub fn is_empty(self) -> bool {
         self == Ready::EMPTY
     }
 
     /// Returns whether a read would not wait: there is data, or the read side is closed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::Ready;
+    ///
+    /// assert!(Ready::READABLE.is_readable());
+    /// assert!(Ready::READ_CLOSED.is_readable());
+    /// assert!(!Ready::WRITABLE.is_readable());
+    /// ```
     pub fn is_readable(self) -> bool {
         self.contains(Ready::READABLE) || self.is_read_closed()
     }
 
     /// Returns whether a write would not wait: there is space, or the write side is closed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::Ready;
+    ///
+    /// assert!(Ready::WRITABLE.is_writable());
+    /// assert!(Ready::WRITE_CLOSED.is_writable());
+    /// assert!(!Ready::READABLE.is_writable());
+    /// ```
     pub fn is_writable(self) -> bool {
         self.contains(Ready::WRITABLE) || self.is_write_closed()
     }
 
     /// Returns whether the read side is closed.
+    ///
+    /// A read then returns what is left in the receive buffer, and 0 bytes after it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::Interest;
+    /// use wakeful::net::UnixStream;
+    ///
+    /// let (a, b) = UnixStream::pair()?;
+    /// drop(b);
+    /// assert!(a.ready(Interest::READABLE).await?.is_read_closed());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_read_closed(self) -> bool {
         self.contains(Ready::READ_CLOSED)
     }
 
     /// Returns whether the write side is closed.
+    ///
+    /// A write then fails.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::Interest;
+    /// use wakeful::net::unix::pipe;
+    ///
+    /// let (tx, rx) = pipe::pipe()?;
+    /// drop(rx);
+    /// assert!(tx.ready(Interest::WRITABLE).await?.is_write_closed());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_write_closed(self) -> bool {
         self.contains(Ready::WRITE_CLOSED)
     }
 
     /// Returns whether there is urgent data to read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::Ready;
+    ///
+    /// assert!(Ready::PRIORITY.is_priority());
+    /// assert!(!Ready::READABLE.is_priority());
+    /// ```
     pub fn is_priority(self) -> bool {
         self.contains(Ready::PRIORITY)
     }
 
     /// Returns whether there is a pending error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::Ready;
+    ///
+    /// assert!((Ready::READABLE | Ready::ERROR).is_error());
+    /// assert!(!Ready::READABLE.is_error());
+    /// ```
     pub fn is_error(self) -> bool {
         self.contains(Ready::ERROR)
     }

@@ -177,7 +177,7 @@ impl<S: AsFd> PollEvented<S> {
         if polled.is_ready() {
             return polled;
         }
-        // The waker is registered, and an error wakes it. But an error is no read readiness, so
+        // The waker is registered, and an error wakes it. But an error is not read readiness, so
         // `poll_io` does not see one that came before.
         match self.try_io(OpSource::Library, Readiness::ERROR, operation) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,

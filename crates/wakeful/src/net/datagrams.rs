@@ -136,6 +136,21 @@ macro_rules! datagrams {
             /// # Errors
             ///
             /// Returns an error if the runtime has shut down.
+            ///
+            /// # Examples
+            ///
+            /// `a` and `b` are connected to each other:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// a.send(b"hello").await?;
+            /// std::future::poll_fn(|cx| b.poll_recv_ready(cx)).await?;
+            /// assert_eq!(b.try_recv(&mut [0; 64])?, 5);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn poll_recv_ready(
                 &self,
                 cx: &mut std::task::Context<'_>,
@@ -184,6 +199,20 @@ macro_rules! datagrams {
             /// # Errors
             ///
             /// Returns an error if the runtime has shut down.
+            ///
+            /// # Examples
+            ///
+            /// `a` and `b` are connected to each other:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// std::future::poll_fn(|cx| a.poll_send_ready(cx)).await?;
+            /// assert_eq!(a.try_send(b"hello")?, 5);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn poll_send_ready(
                 &self,
                 cx: &mut std::task::Context<'_>,
@@ -231,6 +260,20 @@ macro_rules! datagrams {
             /// # Errors
             ///
             /// Returns the kernel's error, for example if the socket is not connected.
+            ///
+            /// # Examples
+            ///
+            /// `a` and `b` are connected to each other:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// let len = std::future::poll_fn(|cx| a.poll_send(cx, b"hello")).await?;
+            /// assert_eq!(len, 5);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn poll_send(
                 &self,
                 cx: &mut std::task::Context<'_>,
@@ -309,6 +352,25 @@ macro_rules! datagrams {
             /// # Errors
             ///
             /// Returns the kernel's error.
+            ///
+            /// # Examples
+            ///
+            /// `a` and `b` are connected to each other:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// use wakeful::io::ReadBuf;
+            ///
+            /// a.send(b"hello").await?;
+            /// let mut memory = [0; 64];
+            /// let mut buf = ReadBuf::new(&mut memory);
+            /// std::future::poll_fn(|cx| b.poll_recv(cx, &mut buf)).await?;
+            /// assert_eq!(buf.filled(), b"hello");
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn poll_recv(
                 &self,
                 cx: &mut std::task::Context<'_>,
@@ -398,6 +460,23 @@ macro_rules! datagrams {
             /// # Errors
             ///
             /// Returns `WouldBlock` if there is no datagram, and the kernel's error otherwise.
+            ///
+            /// # Examples
+            ///
+            /// `a` and `b` are connected to each other:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// a.send(b"hello").await?;
+            /// b.readable().await?;
+            /// let mut buf = Vec::with_capacity(64);
+            /// assert_eq!(b.try_recv_buf(&mut buf)?, 5);
+            /// assert_eq!(buf, b"hello");
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn try_recv_buf<B: bytes::BufMut>(&self, buf: &mut B) -> std::io::Result<usize> {
                 self.io.try_recv_with(|io| {
                     let flags = $crate::net::datagram_io::CONSUME;
@@ -453,6 +532,25 @@ macro_rules! datagrams {
             /// # Errors
             ///
             /// Returns the kernel's error.
+            ///
+            /// # Examples
+            ///
+            /// `a` and `b` are connected to each other:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// use wakeful::io::ReadBuf;
+            ///
+            /// a.send(b"hello").await?;
+            /// let mut memory = [0; 64];
+            /// let mut buf = ReadBuf::new(&mut memory);
+            /// let _sender = std::future::poll_fn(|cx| b.poll_recv_from(cx, &mut buf)).await?;
+            /// assert_eq!(buf.filled(), b"hello");
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn poll_recv_from(
                 &self,
                 cx: &mut std::task::Context<'_>,
@@ -547,6 +645,23 @@ macro_rules! datagrams {
             /// # Errors
             ///
             /// Returns `WouldBlock` if there is no datagram, and the kernel's error otherwise.
+            ///
+            /// # Examples
+            ///
+            /// `a` and `b` are connected to each other:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// a.send(b"hello").await?;
+            /// b.readable().await?;
+            /// let mut buf = Vec::with_capacity(64);
+            /// let (len, _sender) = b.try_recv_buf_from(&mut buf)?;
+            /// assert_eq!(&buf[..len], b"hello");
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn try_recv_buf_from<B: bytes::BufMut>(
                 &self,
                 buf: &mut B,

@@ -8,6 +8,28 @@ macro_rules! halves {
     ($stream:ident, $addr:ty, $setup:literal) => {
         #[doc = concat!("Borrowed read half of a [`", stringify!($stream), "`].")]
         ///
+        ///
+        /// # Examples
+        ///
+        /// `client` and `server` are the two ends of a connection:
+        ///
+        /// ```
+        /// # #[wakeful::main(flavor = "current_thread")]
+        /// # async fn main() -> std::io::Result<()> {
+        #[doc = $setup]
+        /// # let mut client = client;
+        /// use wakeful::io::{AsyncReadExt, AsyncWriteExt};
+        ///
+        /// let (mut read, _write) = client.split();
+        /// server.write_all(b"hello").await?;
+        /// read.readable().await?;
+        /// assert_eq!(read.try_read(&mut [0; 1])?, 1);
+        /// let mut rest = [0; 4];
+        /// read.read_exact(&mut rest).await?;
+        /// assert_eq!(&rest, b"ello");
+        /// # Ok(())
+        /// # }
+        /// ```
         #[doc = concat!("Created by [`split`](", stringify!($stream), "::split).")]
         #[derive(Debug)]
         pub struct ReadHalf<'a>(&'a $stream);
@@ -17,6 +39,30 @@ macro_rules! halves {
         #[doc = concat!("Created by [`split`](", stringify!($stream), "::split). ")]
         /// [`shutdown`](crate::io::AsyncWriteExt::shutdown) closes the write side of the
         /// connection.
+        ///
+        /// # Examples
+        ///
+        /// `client` and `server` are the two ends of a connection:
+        ///
+        /// ```
+        /// # #[wakeful::main(flavor = "current_thread")]
+        /// # async fn main() -> std::io::Result<()> {
+        #[doc = $setup]
+        /// # let mut client = client;
+        /// use wakeful::io::{AsyncReadExt, AsyncWriteExt};
+        ///
+        /// let (_read, mut write) = client.split();
+        /// write.writable().await?;
+        /// assert_eq!(write.try_write(b"by")?, 2);
+        /// write.write_all(b"e").await?;
+        /// write.shutdown().await?;
+        ///
+        /// let mut text = String::new();
+        /// server.read_to_string(&mut text).await?;
+        /// assert_eq!(text, "bye");
+        /// # Ok(())
+        /// # }
+        /// ```
         #[derive(Debug)]
         pub struct WriteHalf<'a>(&'a $stream);
 
@@ -28,6 +74,24 @@ macro_rules! halves {
         ///
         #[doc = concat!("Created by [`into_split`](", stringify!($stream), "::into_split). ")]
         /// The socket is closed when both halves are dropped.
+        ///
+        /// # Examples
+        ///
+        /// `client` and `server` are the two ends of a connection:
+        ///
+        /// ```
+        /// # #[wakeful::main(flavor = "current_thread")]
+        /// # async fn main() -> std::io::Result<()> {
+        #[doc = $setup]
+        /// use wakeful::io::{AsyncReadExt, AsyncWriteExt};
+        ///
+        /// let (mut read, _write) = client.into_split();
+        /// let reader = wakeful::spawn(async move { read.read_u8().await });
+        /// server.write_u8(7).await?;
+        /// assert_eq!(reader.await.unwrap()?, 7);
+        /// # Ok(())
+        /// # }
+        /// ```
         #[derive(Debug)]
         pub struct OwnedReadHalf {
             stream: std::sync::Arc<$stream>,
@@ -75,6 +139,22 @@ macro_rules! halves {
         /// Error of `reunite`: the two halves belong to different connections.
         ///
         /// Contains both halves.
+        ///
+        /// # Examples
+        ///
+        /// `client` and `server` are the two ends of a connection:
+        ///
+        /// ```
+        /// # #[wakeful::main(flavor = "current_thread")]
+        /// # async fn main() -> std::io::Result<()> {
+        #[doc = $setup]
+        /// let ((read, write), (_other_read, other_write)) = (client.into_split(), server.into_split());
+        /// let error = read.reunite(other_write).unwrap_err();
+        /// let (read, _other_write) = (error.0, error.1);
+        /// assert!(read.reunite(write).is_ok());
+        /// # Ok(())
+        /// # }
+        /// ```
         #[derive(Debug)]
         pub struct ReuniteError(pub OwnedReadHalf, pub OwnedWriteHalf);
 
@@ -130,6 +210,20 @@ macro_rules! halves {
             /// # Errors
             ///
             /// Returns [`ReuniteError`] if the halves belong to different connections.
+            ///
+            /// # Examples
+            ///
+            /// `client` is one end of a connection:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// let (read, write) = client.into_split();
+            /// let client = write.reunite(read).expect("halves of one stream");
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn reunite(self, other: OwnedReadHalf) -> Result<$stream, ReuniteError> {
                 reunite(other, self)
             }
@@ -209,6 +303,22 @@ macro_rules! halves {
             /// # Cancel safety
             ///
             /// Cancel safe. The socket stays ready until an operation fails with `WouldBlock`.
+            ///
+            /// # Examples
+            ///
+            /// With a pair of connected Unix sockets:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// use wakeful::io::Interest;
+            ///
+            /// let (client, _server) = wakeful::net::UnixStream::pair()?;
+            /// let (_read, write) = client.into_split();
+            /// assert!(write.ready(Interest::WRITABLE).await?.is_writable());
+            /// # Ok(())
+            /// # }
+            /// ```
             #[track_caller]
             pub fn ready(
                 &self,
@@ -222,6 +332,23 @@ macro_rules! halves {
             /// # Errors
             ///
             /// Returns the kernel's error, for example if the socket is no longer connected.
+            ///
+            /// # Examples
+            ///
+            /// With a TCP connection:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// use wakeful::net::{TcpListener, TcpStream};
+            ///
+            /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+            /// let client = TcpStream::connect(listener.local_addr()?).await?;
+            /// let (read, _write) = client.into_split();
+            /// assert_eq!(read.peer_addr()?, listener.local_addr()?);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn peer_addr(&self) -> std::io::Result<$addr> {
                 self.stream().peer_addr()
             }
@@ -231,6 +358,23 @@ macro_rules! halves {
             /// # Errors
             ///
             /// Returns the kernel's error.
+            ///
+            /// # Examples
+            ///
+            /// With a TCP connection:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// use wakeful::net::{TcpListener, TcpStream};
+            ///
+            /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+            /// let client = TcpStream::connect(listener.local_addr()?).await?;
+            /// let (read, write) = client.into_split();
+            /// assert_eq!(read.local_addr()?, write.local_addr()?);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn local_addr(&self) -> std::io::Result<$addr> {
                 self.stream().local_addr()
             }
@@ -258,6 +402,24 @@ macro_rules! halves {
             /// # Cancel safety
             ///
             /// Cancel safe. The socket stays readable until an operation fails with `WouldBlock`.
+            ///
+            /// # Examples
+            ///
+            /// With a pair of connected Unix sockets:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// use wakeful::io::AsyncWriteExt;
+            ///
+            /// let (client, mut server) = wakeful::net::UnixStream::pair()?;
+            /// let (read, _write) = client.into_split();
+            /// server.write_all(b"hello").await?;
+            /// read.readable().await?;
+            /// assert_eq!(read.try_read(&mut [0; 8])?, 5);
+            /// # Ok(())
+            /// # }
+            /// ```
             #[track_caller]
             pub fn readable(&self) -> impl Future<Output = std::io::Result<()>> + Send + Sync + '_ {
                 self.stream().readable()
@@ -268,6 +430,23 @@ macro_rules! halves {
             /// # Errors
             ///
             /// Returns `WouldBlock` if there is nothing to read, and the kernel's error otherwise.
+            ///
+            /// # Examples
+            ///
+            /// With a pair of connected Unix sockets:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// use std::io::ErrorKind;
+            ///
+            /// let (client, _server) = wakeful::net::UnixStream::pair()?;
+            /// let (read, _write) = client.into_split();
+            /// let error = read.try_read(&mut [0; 8]).unwrap_err();
+            /// assert_eq!(error.kind(), ErrorKind::WouldBlock);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn try_read(&self, buf: &mut [u8]) -> std::io::Result<usize> {
                 self.stream().try_read(buf)
             }
@@ -277,6 +456,28 @@ macro_rules! halves {
             /// # Errors
             ///
             /// Returns `WouldBlock` if there is nothing to read, and the kernel's error otherwise.
+            ///
+            /// # Examples
+            ///
+            /// With a pair of connected Unix sockets:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// use std::io::IoSliceMut;
+            /// use wakeful::io::AsyncWriteExt;
+            ///
+            /// let (client, mut server) = wakeful::net::UnixStream::pair()?;
+            /// let (read, _write) = client.into_split();
+            /// server.write_all(b"hello").await?;
+            /// read.readable().await?;
+            /// let (mut head, mut rest) = ([0; 1], [0; 7]);
+            /// let mut bufs = [IoSliceMut::new(&mut head), IoSliceMut::new(&mut rest)];
+            /// assert_eq!(read.try_read_vectored(&mut bufs)?, 5);
+            /// assert_eq!(&head, b"h");
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn try_read_vectored(
                 &self,
                 bufs: &mut [std::io::IoSliceMut<'_>],
@@ -291,6 +492,26 @@ macro_rules! halves {
             /// # Errors
             ///
             /// Returns `WouldBlock` if there is nothing to read, and the kernel's error otherwise.
+            ///
+            /// # Examples
+            ///
+            /// With a pair of connected Unix sockets:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// use wakeful::io::AsyncWriteExt;
+            ///
+            /// let (client, mut server) = wakeful::net::UnixStream::pair()?;
+            /// let (read, _write) = client.into_split();
+            /// server.write_all(b"hello").await?;
+            /// read.readable().await?;
+            /// let mut buf = Vec::with_capacity(8);
+            /// read.try_read_buf(&mut buf)?;
+            /// assert_eq!(buf, b"hello");
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn try_read_buf<B: bytes::BufMut>(&self, buf: &mut B) -> std::io::Result<usize> {
                 self.stream().try_read_buf(buf)
             }
@@ -322,6 +543,21 @@ macro_rules! halves {
             /// # Cancel safety
             ///
             /// Cancel safe. The socket stays writable until an operation fails with `WouldBlock`.
+            ///
+            /// # Examples
+            ///
+            /// With a pair of connected Unix sockets:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// let (client, _server) = wakeful::net::UnixStream::pair()?;
+            /// let (_read, write) = client.into_split();
+            /// write.writable().await?;
+            /// assert_eq!(write.try_write(b"hello")?, 5);
+            /// # Ok(())
+            /// # }
+            /// ```
             #[track_caller]
             pub fn writable(&self) -> impl Future<Output = std::io::Result<()>> + Send + Sync + '_ {
                 self.stream().writable()
@@ -332,16 +568,50 @@ macro_rules! halves {
             /// # Errors
             ///
             /// Returns `WouldBlock` if the send buffer is full, and the kernel's error otherwise.
+            ///
+            /// # Examples
+            ///
+            /// With a pair of connected Unix sockets:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// let (client, _server) = wakeful::net::UnixStream::pair()?;
+            /// let (_read, write) = client.into_split();
+            /// write.writable().await?;
+            /// assert_eq!(write.try_write(b"hello")?, 5);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn try_write(&self, buf: &[u8]) -> std::io::Result<usize> {
                 self.stream().try_write(buf)
             }
 
-            /// Writes bytes from several buffers without waiting, and returns how many were
-            /// accepted.
+            /// Writes bytes from several buffers without waiting.
+            ///
+            /// Returns how many bytes the kernel accepted.
             ///
             /// # Errors
             ///
             /// Returns `WouldBlock` if the send buffer is full, and the kernel's error otherwise.
+            ///
+            /// # Examples
+            ///
+            /// With a pair of connected Unix sockets:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// use std::io::IoSlice;
+            ///
+            /// let (client, _server) = wakeful::net::UnixStream::pair()?;
+            /// let (_read, write) = client.into_split();
+            /// write.writable().await?;
+            /// let bufs = [IoSlice::new(b"hello "), IoSlice::new(b"world")];
+            /// assert_eq!(write.try_write_vectored(&bufs)?, 11);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn try_write_vectored(
                 &self,
                 bufs: &[std::io::IoSlice<'_>],

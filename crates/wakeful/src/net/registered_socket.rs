@@ -34,6 +34,19 @@ macro_rules! registered_socket {
             /// # Errors
             ///
             /// Returns the kernel's error if the option cannot be read.
+            ///
+            /// # Examples
+            ///
+            /// With a pair of connected Unix sockets:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// let (client, _server) = wakeful::net::UnixStream::pair()?;
+            /// assert!(client.take_error()?.is_none());
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn take_error(&self) -> std::io::Result<Option<std::io::Error>> {
                 self.io.take_error()
             }

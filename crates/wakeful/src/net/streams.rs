@@ -158,6 +158,23 @@ macro_rules! streams {
             /// # Errors
             ///
             /// Returns an error if the runtime has shut down.
+            ///
+            /// # Examples
+            ///
+            /// `client` and `server` are the two ends of a connection:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// use wakeful::io::AsyncWriteExt;
+            ///
+            /// client.write_all(b"hello").await?;
+            /// std::future::poll_fn(|cx| server.poll_read_ready(cx)).await?;
+            /// assert_eq!(server.try_read(&mut [0; 64])?, 5);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn poll_read_ready(
                 &self,
                 cx: &mut std::task::Context<'_>,
@@ -198,6 +215,27 @@ macro_rules! streams {
             /// # Errors
             ///
             /// Returns `WouldBlock` if there is nothing to read, and the kernel's error otherwise.
+            ///
+            /// # Examples
+            ///
+            /// `client` and `server` are the two ends of a connection:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// use std::io::IoSliceMut;
+            /// use wakeful::io::AsyncWriteExt;
+            ///
+            /// client.write_all(b"hello").await?;
+            /// server.readable().await?;
+            /// let (mut head, mut rest) = ([0; 1], [0; 63]);
+            /// let mut bufs = [IoSliceMut::new(&mut head), IoSliceMut::new(&mut rest)];
+            /// assert_eq!(server.try_read_vectored(&mut bufs)?, 5);
+            /// assert_eq!((&head, &rest[..4]), (b"h", &b"ello"[..]));
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn try_read_vectored(
                 &self,
                 bufs: &mut [std::io::IoSliceMut<'_>],
@@ -281,6 +319,20 @@ macro_rules! streams {
             /// # Errors
             ///
             /// Returns an error if the runtime has shut down.
+            ///
+            /// # Examples
+            ///
+            /// `client` and `server` are the two ends of a connection:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// std::future::poll_fn(|cx| client.poll_write_ready(cx)).await?;
+            /// assert_eq!(client.try_write(b"hello")?, 5);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn poll_write_ready(
                 &self,
                 cx: &mut std::task::Context<'_>,

@@ -53,22 +53,70 @@ impl Command {
     }
 
     /// Returns a reference to the [`std::process::Command`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::process::Command;
+    ///
+    /// let mut command = Command::new("ls");
+    /// command.arg("-l");
+    /// assert_eq!(command.as_std().get_program(), "ls");
+    /// ```
     pub fn as_std(&self) -> &StdCommand {
         &self.std
     }
 
-    /// Returns a mutable reference to the [`std::process::Command`], for settings that have no
-    /// method here.
+    /// Returns a mutable reference to the [`std::process::Command`].
+    ///
+    /// Use it for settings that have no method here.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::os::unix::process::CommandExt;
+    /// use wakeful::process::Command;
+    ///
+    /// let mut command = Command::new("ls");
+    /// command.as_std_mut().process_group(0);
+    /// ```
     pub fn as_std_mut(&mut self) -> &mut StdCommand {
         &mut self.std
     }
 
-    /// Converts into the [`std::process::Command`]. [`kill_on_drop`](Self::kill_on_drop) is lost.
+    /// Converts into the [`std::process::Command`].
+    ///
+    /// The setting of [`kill_on_drop`](Self::kill_on_drop) is lost.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::process::Command;
+    ///
+    /// let mut command: std::process::Command = Command::new("true").into_std();
+    /// assert!(command.status()?.success());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn into_std(self) -> StdCommand {
         self.std
     }
 
     /// Adds an argument.
+    ///
+    /// The child sees it as one argument, whatever characters it contains: no shell splits it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// let output = Command::new("echo").arg("one argument").output().await?;
+    /// assert_eq!(output.stdout, b"one argument\n");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn arg<S: AsRef<OsStr>>(&mut self, arg: S) -> &mut Command {
         self.std.arg(arg);
         self
@@ -121,6 +169,23 @@ impl Command {
     }
 
     /// Sets several environment variables of the child.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// let output = Command::new("sh")
+    ///     .args(["-c", "echo $USER_NAME in $CITY"])
+    ///     .envs([("USER_NAME", "Ada"), ("CITY", "London")])
+    ///     .output()
+    ///     .await?;
+    /// assert_eq!(output.stdout, b"Ada in London\n");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn envs<I, K, V>(&mut self, vars: I) -> &mut Command
     where
         I: IntoIterator<Item = (K, V)>,
@@ -132,6 +197,24 @@ impl Command {
     }
 
     /// Removes an environment variable of the child.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// let output = Command::new("sh")
+    ///     .args(["-c", "echo ${SECRET:-unset}"])
+    ///     .env("SECRET", "1234")
+    ///     .env_remove("SECRET")
+    ///     .output()
+    ///     .await?;
+    /// assert_eq!(output.stdout, b"unset\n");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn env_remove<K: AsRef<OsStr>>(&mut self, key: K) -> &mut Command {
         self.std.env_remove(key);
         self
@@ -222,6 +305,22 @@ impl Command {
     /// Sets the standard error of the child; inherited by default.
     ///
     /// [`output`](Self::output) always uses a pipe.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::process::Stdio;
+    /// use wakeful::process::Command;
+    ///
+    /// let mut command = Command::new("sh");
+    /// command.args(["-c", "echo failed >&2"]).stderr(Stdio::piped());
+    /// let output = command.spawn()?.wait_with_output().await?;
+    /// assert_eq!(output.stderr, b"failed\n");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stderr<T: Into<Stdio>>(&mut self, cfg: T) -> &mut Command {
         self.std.stderr(cfg);
         self
@@ -247,17 +346,61 @@ impl Command {
     }
 
     /// Returns whether dropping the [`Child`] kills the process.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::process::Command;
+    ///
+    /// let mut command = Command::new("sleep");
+    /// assert!(!command.get_kill_on_drop());
+    /// assert!(command.kill_on_drop(true).get_kill_on_drop());
+    /// ```
     pub fn get_kill_on_drop(&self) -> bool {
         self.kill_on_drop
     }
 
-    /// Sets the user that the child runs as. If the kernel refuses, the child is not started.
+    /// Sets the user that the child runs as.
+    ///
+    /// If the kernel refuses, [`spawn`](Self::spawn) returns its error and the child is not
+    /// started.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::os::unix::fs::MetadataExt;
+    /// use wakeful::process::Command;
+    ///
+    /// // The user of this process, so the kernel allows it.
+    /// let user = std::fs::metadata("/proc/self")?.uid();
+    /// assert!(Command::new("true").uid(user).status().await?.success());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn uid(&mut self, id: u32) -> &mut Command {
         self.std.uid(id);
         self
     }
 
-    /// Sets the group that the child runs as. If the kernel refuses, the child is not started.
+    /// Sets the group that the child runs as.
+    ///
+    /// If the kernel refuses, [`spawn`](Self::spawn) returns its error and the child is not
+    /// started.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// // Only a privileged process may choose any group.
+    /// Command::new("true").uid(1000).gid(1000).status().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn gid(&mut self, id: u32) -> &mut Command {
         self.std.gid(id);
         self
@@ -294,6 +437,27 @@ impl Command {
     /// The contract is that of [`std::os::unix::process::CommandExt::pre_exec`]. The child is a
     /// copy of this process with one thread, in which only async-signal-safe functions may be
     /// called. `f` must not allocate memory or acquire a lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// let mut command = Command::new("sh");
+    /// command.args(["-c", "umask"]);
+    /// // SAFETY: `umask` is async-signal-safe.
+    /// unsafe {
+    ///     command.pre_exec(|| {
+    ///         libc::umask(0o077);
+    ///         Ok(())
+    ///     });
+    /// }
+    /// assert_eq!(command.output().await?.stdout, b"0077\n");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub unsafe fn pre_exec<F>(&mut self, f: F) -> &mut Command
     where
         F: FnMut() -> io::Result<()> + Send + Sync + 'static,
@@ -364,6 +528,23 @@ impl Command {
     ///
     /// Panics outside of a runtime with I/O enabled, without starting a process; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// let mut command = Command::new("true");
+    /// let mut child = command.spawn_with(|command| {
+    ///     println!("starting {command:?}");
+    ///     command.spawn()
+    /// })?;
+    /// assert!(child.wait().await?.success());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn spawn_with(
         &mut self,
@@ -389,6 +570,11 @@ impl Command {
     /// Panics outside of a runtime with I/O enabled, without starting a process; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     ///
+    /// # Cancel safety
+    ///
+    /// Not cancel safe. If the future is dropped, the exit status is lost, and the process runs on
+    /// unless [`kill_on_drop`](Self::kill_on_drop) is set.
+    ///
     /// # Examples
     ///
     /// ```
@@ -410,8 +596,9 @@ impl Command {
         async { Ok(waiting?.await?.status) }
     }
 
-    /// Starts the process, waits until it exits, and collects its standard output and standard
-    /// error.
+    /// Starts the process, waits until it exits, and collects its output.
+    ///
+    /// The output is that of standard output and standard error.
     ///
     /// The process starts with this call, not with the first poll. Dropping the future does not end
     /// the process, unless [`kill_on_drop`](Self::kill_on_drop) is set.
@@ -424,6 +611,11 @@ impl Command {
     ///
     /// Panics outside of a runtime with I/O enabled, without starting a process; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
+    ///
+    /// # Cancel safety
+    ///
+    /// Not cancel safe. If the future is dropped, the output is lost, and the process runs on
+    /// unless [`kill_on_drop`](Self::kill_on_drop) is set.
     ///
     /// # Examples
     ///

@@ -13,6 +13,25 @@ use std::task::{Context, Poll};
 ///
 /// Dropping it closes the pipe: the child reaches the end of its input. Write with the methods of
 /// [`AsyncWriteExt`](crate::io::AsyncWriteExt).
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use std::process::Stdio;
+/// use wakeful::io::AsyncWriteExt;
+/// use wakeful::process::Command;
+///
+/// let mut cat = Command::new("cat");
+/// let mut child = cat.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+/// let mut stdin = child.stdin.take().unwrap();
+/// stdin.write_all(b"hello").await?;
+/// drop(stdin); // the end of the input
+/// assert_eq!(child.wait_with_output().await?.stdout, b"hello");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct ChildStdin {
     pipe: pipe::Sender,
@@ -46,6 +65,25 @@ pub struct ChildStdout {
 /// The read end of a child's standard error.
 ///
 /// Read with the methods of [`AsyncReadExt`](crate::io::AsyncReadExt).
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use std::process::Stdio;
+/// use wakeful::io::AsyncReadExt;
+/// use wakeful::process::Command;
+///
+/// let mut command = Command::new("sh");
+/// let mut child = command.args(["-c", "echo failed >&2"]).stderr(Stdio::piped()).spawn()?;
+/// let mut text = String::new();
+/// child.stderr.take().unwrap().read_to_string(&mut text).await?;
+/// assert_eq!(text, "failed\n");
+/// # child.wait().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct ChildStderr {
     pipe: pipe::Receiver,
@@ -71,6 +109,25 @@ macro_rules! ends {
             ///
             /// Panics outside of a runtime with I/O enabled; see
             /// [`enable_io`](crate::runtime::Builder::enable_io).
+            ///
+            /// # Examples
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// use std::process::{Command, Stdio};
+            /// use wakeful::io::AsyncReadExt;
+            /// use wakeful::process::ChildStdout;
+            ///
+            /// let mut child = Command::new("echo").arg("hello").stdout(Stdio::piped()).spawn()?;
+            /// let mut stdout = ChildStdout::from_std(child.stdout.take().unwrap())?;
+            /// let mut text = String::new();
+            /// stdout.read_to_string(&mut text).await?;
+            /// assert_eq!(text, "hello\n");
+            /// # child.wait()?;
+            /// # Ok(())
+            /// # }
+            /// ```
             #[track_caller]
             pub fn from_std(inner: std::process::$end) -> io::Result<Self> {
                 let fd = nonblocking(inner.into())?;

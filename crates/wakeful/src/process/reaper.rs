@@ -59,7 +59,7 @@ impl ExitNotifier {
         Ok(ExitNotifier::Signal(signal(SignalKind::child())?))
     }
 
-    /// Polls until `child` has exited, without charging a budget or recording a wait.
+    /// Polls until `child` has exited, without spending budget or recording a wait.
     fn poll(&mut self, child: &mut Child, cx: &mut Context<'_>) -> Poll<WaitOutcome> {
         loop {
             if let Some(exited) = child.try_wait().transpose() {

@@ -68,8 +68,17 @@ kinds! {
 }
 
 impl SignalKind {
-    /// Returns the kind with a signal number, for kinds without a constructor, such as real-time
-    /// signals.
+    /// Returns the kind with a signal number.
+    ///
+    /// Use it for kinds without a constructor, such as real-time signals.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::signal::unix::SignalKind;
+    ///
+    /// assert_eq!(SignalKind::from_raw(15), SignalKind::terminate());
+    /// ```
     pub const fn from_raw(signum: c_int) -> Self {
         Self(signum)
     }
@@ -215,6 +224,22 @@ impl Signal {
     /// Polls for the next signal; see [`recv`](Self::recv).
     ///
     /// Only the task of the last call is woken.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::future::poll_fn;
+    /// use wakeful::signal::unix::{SignalKind, signal};
+    ///
+    /// let mut window = signal(SignalKind::window_change())?;
+    /// // SAFETY: sends a signal to this process, which listens for it.
+    /// unsafe { libc::raise(libc::SIGWINCH) };
+    /// assert_eq!(poll_fn(|cx| window.poll_recv(cx)).await, Some(()));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
         let polled = self.poll_at(cx, self.site);
         if polled.is_pending() {
@@ -245,7 +270,7 @@ impl Signal {
         self.event.deliveries.cancel(self.waiter.as_ref());
     }
 
-    /// Polls without charging a budget or recording a wait, for callers that are not tasks.
+    /// Polls without spending budget or recording a wait, for callers that are not tasks.
     pub(crate) fn poll_without_wait_record(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
         let deliveries = &self.event.deliveries;
         let number = ready!(deliveries.poll(self.waiter.as_ref(), NotEqual(self.seen), cx));

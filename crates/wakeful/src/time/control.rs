@@ -78,6 +78,10 @@ pub fn resume() {
 ///
 /// Panics outside of a current-thread runtime, and if the clock is not paused.
 ///
+/// # Cancel safety
+///
+/// The clock moves with the first poll. Dropping the future after that only skips the yield.
+///
 /// # Examples
 ///
 /// ```

@@ -46,6 +46,19 @@ impl From<Elapsed> for io::Error {
 }
 
 /// Error of a timer that could not be created or driven.
+///
+/// wakeful's own timers never fail. The type is here for programs that name it, and for crates that
+/// return it.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::time::error::Error;
+///
+/// let error = Error::shutdown();
+/// assert!(error.is_shutdown() && !error.is_at_capacity() && !error.is_invalid());
+/// println!("{error}");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Error(Kind);
 
@@ -58,31 +71,76 @@ enum Kind {
 
 impl Error {
     /// Creates an error for a timer whose runtime has shut down.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert!(wakeful::time::error::Error::shutdown().is_shutdown());
+    /// ```
     pub fn shutdown() -> Error {
         Error(Kind::Shutdown)
     }
 
     /// Returns whether the timer's runtime has shut down.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::time::error::Error;
+    ///
+    /// assert!(Error::shutdown().is_shutdown());
+    /// assert!(!Error::invalid().is_shutdown());
+    /// ```
     pub fn is_shutdown(&self) -> bool {
         self.0 == Kind::Shutdown
     }
 
     /// Creates an error for a timer that exceeds the number of timers a runtime can hold.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert!(wakeful::time::error::Error::at_capacity().is_at_capacity());
+    /// ```
     pub fn at_capacity() -> Error {
         Error(Kind::AtCapacity)
     }
 
     /// Returns whether the runtime cannot hold more timers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::time::error::Error;
+    ///
+    /// assert!(Error::at_capacity().is_at_capacity());
+    /// assert!(!Error::shutdown().is_at_capacity());
+    /// ```
     pub fn is_at_capacity(&self) -> bool {
         self.0 == Kind::AtCapacity
     }
 
     /// Creates an error for a timer with an invalid duration.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert!(wakeful::time::error::Error::invalid().is_invalid());
+    /// ```
     pub fn invalid() -> Error {
         Error(Kind::Invalid)
     }
 
     /// Returns whether the timer's duration was invalid.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::time::error::Error;
+    ///
+    /// assert!(Error::invalid().is_invalid());
+    /// assert!(!Error::shutdown().is_invalid());
+    /// ```
     pub fn is_invalid(&self) -> bool {
         self.0 == Kind::Invalid
     }

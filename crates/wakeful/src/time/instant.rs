@@ -2,6 +2,7 @@
 
 use crate::driver::clock;
 use crate::runtime::context;
+use crate::sys::real_time;
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
@@ -43,10 +44,10 @@ impl Instant {
     #[inline]
     pub fn now() -> Instant {
         if clock::all_clocks_are_real() {
-            return Instant(clock::real_now());
+            return Instant(real_time::now());
         }
         let own = context::with_current(|shared| shared.clock().now());
-        Instant(own.unwrap_or_else(clock::real_now))
+        Instant(own.unwrap_or_else(real_time::now))
     }
 
     /// Converts from [`std::time::Instant`].
@@ -64,6 +65,18 @@ impl Instant {
     }
 
     /// Converts into [`std::time::Instant`].
+    ///
+    /// Use it for code that takes an instant of the standard library. If the clock is paused or was
+    /// moved, the result differs from [`std::time::Instant::now`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::time::Instant;
+    ///
+    /// let now = std::time::Instant::now();
+    /// assert_eq!(Instant::from_std(now).into_std(), now);
+    /// ```
     pub fn into_std(self) -> std::time::Instant {
         self.0
     }
@@ -105,6 +118,18 @@ impl Instant {
     }
 
     /// Returns the time since `earlier`, or zero if `earlier` is later than `self`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wakeful::time::Instant;
+    ///
+    /// let earlier = Instant::now();
+    /// let later = earlier + Duration::from_secs(1);
+    /// assert_eq!(later.saturating_duration_since(earlier), Duration::from_secs(1));
+    /// assert_eq!(earlier.saturating_duration_since(later), Duration::ZERO);
+    /// ```
     pub fn saturating_duration_since(&self, earlier: Instant) -> Duration {
         self.0.saturating_duration_since(earlier.0)
     }
@@ -143,6 +168,18 @@ impl Instant {
     }
 
     /// Returns `self - duration`, or `None` if the result is not representable.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wakeful::time::Instant;
+    ///
+    /// let now = Instant::now();
+    /// let earlier = (now + Duration::from_secs(2)).checked_sub(Duration::from_secs(2));
+    /// assert_eq!(earlier, Some(now));
+    /// assert_eq!(now.checked_sub(Duration::MAX), None);
+    /// ```
     pub fn checked_sub(&self, duration: Duration) -> Option<Instant> {
         self.0.checked_sub(duration).map(Instant)
     }

@@ -175,6 +175,23 @@ impl Interval {
     /// Polls for the next tick; see [`tick`](Self::tick).
     ///
     /// If the result is `Pending`, the task of the last call is woken at the deadline.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::future::poll_fn;
+    /// use std::time::Duration;
+    /// use wakeful::time::{Instant, interval};
+    ///
+    /// let start = Instant::now();
+    /// let mut interval = interval(Duration::from_secs(1));
+    /// poll_fn(|cx| interval.poll_tick(cx)).await; // the first tick is at once
+    /// let tick = poll_fn(|cx| interval.poll_tick(cx)).await;
+    /// assert_eq!(tick - start, Duration::from_secs(1));
+    /// # }
+    /// ```
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(self.delay.as_mut().poll(cx));
         let due = self.delay.deadline();
@@ -254,11 +271,45 @@ impl Interval {
     }
 
     /// Schedules the next tick at `deadline`.
+    ///
+    /// The ticks after it follow at the usual period.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use wakeful::time::{Instant, interval};
+    ///
+    /// let start = Instant::now();
+    /// let mut interval = interval(Duration::from_secs(1));
+    /// interval.tick().await;
+    /// interval.reset_at(start + Duration::from_secs(10));
+    /// assert_eq!(interval.tick().await - start, Duration::from_secs(10));
+    /// assert_eq!(interval.tick().await - start, Duration::from_secs(11));
+    /// # }
+    /// ```
     pub fn reset_at(&mut self, deadline: Instant) {
         self.delay.as_mut().reset(deadline);
     }
 
     /// Returns how missed ticks are handled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use wakeful::time::{MissedTickBehavior, interval};
+    ///
+    /// let mut interval = interval(Duration::from_secs(1));
+    /// assert_eq!(interval.missed_tick_behavior(), MissedTickBehavior::Burst);
+    /// interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    /// assert_eq!(interval.missed_tick_behavior(), MissedTickBehavior::Skip);
+    /// # }
+    /// ```
     pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
         self.missed_tick_behavior
     }
@@ -282,6 +333,18 @@ impl Interval {
     }
 
     /// Returns the time between two ticks.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    ///
+    /// let interval = wakeful::time::interval(Duration::from_millis(20));
+    /// assert_eq!(interval.period(), Duration::from_millis(20));
+    /// # }
+    /// ```
     pub fn period(&self) -> Duration {
         self.period
     }

@@ -282,7 +282,7 @@ impl Sleep {
         }
     }
 
-    /// Polls the timer without charging the task's budget.
+    /// Polls the timer without spending budget.
     pub(super) fn poll_elapsed(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.as_mut().project();
         let SleepState::Registered(owner) = *this.state else { return self.register(cx) };
@@ -296,6 +296,10 @@ impl Sleep {
                 Poll::Ready(())
             }
             TimerState::Waiting => Poll::Pending,
+            TimerState::ShutDown if this.runtime.shared.timers_elapse_at_shutdown => {
+                *this.state = SleepState::Elapsed(owner);
+                Poll::Ready(())
+            }
             TimerState::ShutDown => shut_down(),
         }
     }

@@ -137,7 +137,26 @@ fn runtime(id: Id) -> Arc<RuntimeRef> {
 }
 
 pin_project_lite::pin_project! {
-    /// Future returned by [`timeout`] and [`timeout_at`].
+    /// The future of [`timeout`] and [`timeout_at`].
+    ///
+    /// It resolves to the output of the inner future, or to [`Elapsed`](super::error::Elapsed) if
+    /// the deadline passes first. The inner future stays in it, and
+    /// [`into_inner`](Self::into_inner) returns it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::future::{pending, ready};
+    /// use std::time::Duration;
+    /// use wakeful::time::timeout;
+    ///
+    /// let second = Duration::from_secs(1);
+    /// assert_eq!(timeout(second, ready(7)).await, Ok(7));
+    /// assert!(timeout(second, pending::<()>()).await.is_err());
+    /// # }
+    /// ```
     #[derive(Debug)]
     #[must_use = "futures do nothing unless polled"]
     pub struct Timeout<T> {
@@ -156,11 +175,44 @@ pin_project_lite::pin_project! {
 
 impl<T> Timeout<T> {
     /// Returns a reference to the inner future.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use wakeful::sync::oneshot;
+    /// use wakeful::time::timeout;
+    ///
+    /// let (tx, rx) = oneshot::channel();
+    /// let waiting = timeout(Duration::from_secs(1), rx);
+    /// assert!(waiting.get_ref().is_empty());
+    /// tx.send(7).unwrap();
+    /// assert_eq!(waiting.await.unwrap(), Ok(7));
+    /// # }
+    /// ```
     pub fn get_ref(&self) -> &T {
         &self.value
     }
 
     /// Returns a mutable reference to the inner future.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use wakeful::sync::oneshot;
+    /// use wakeful::time::timeout;
+    ///
+    /// let (tx, rx) = oneshot::channel::<u32>();
+    /// let mut waiting = timeout(Duration::from_secs(1), rx);
+    /// waiting.get_mut().close();
+    /// assert!(tx.send(7).is_err());
+    /// # }
+    /// ```
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.value
     }

@@ -24,6 +24,11 @@ impl File {
     ///
     /// The future panics if it is polled outside of a runtime.
     ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe. If the future is dropped, the data may be on the disk or not.
+    /// Call it again to be sure.
+    ///
     /// # Examples
     ///
     /// ```
@@ -62,6 +67,11 @@ impl File {
     ///
     /// The future panics if it is polled outside of a runtime.
     ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe. If the future is dropped, the data may be on the disk or not.
+    /// Call it again to be sure.
+    ///
     /// # Examples
     ///
     /// ```
@@ -99,6 +109,10 @@ impl File {
     ///
     /// The future panics if it is polled outside of a runtime.
     ///
+    /// # Cancel safety
+    ///
+    /// This method is not cancel safe. If the future is dropped, the length may be changed or not.
+    ///
     /// # Examples
     ///
     /// ```
@@ -135,6 +149,10 @@ impl File {
     /// # Panics
     ///
     /// The future panics if it is polled outside of a runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is not cancel safe. If the future is dropped, the space may be allocated or not.
     ///
     /// # Examples
     ///
@@ -174,6 +192,10 @@ impl File {
     ///
     /// The future panics if it is polled outside of a runtime.
     ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe: it changes nothing.
+    ///
     /// # Examples
     ///
     /// ```
@@ -208,6 +230,11 @@ impl File {
     /// # Panics
     ///
     /// The future panics if it is polled outside of a runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is not cancel safe. If the future is dropped, the permissions may be changed or
+    /// not.
     ///
     /// # Examples
     ///
@@ -247,6 +274,10 @@ impl File {
     ///
     /// The future panics if it is polled outside of a runtime.
     ///
+    /// # Cancel safety
+    ///
+    /// This method is not cancel safe. If the future is dropped, the times may be changed or not.
+    ///
     /// # Examples
     ///
     /// ```
@@ -282,6 +313,10 @@ impl File {
     /// # Panics
     ///
     /// The future panics if it is polled outside of a runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is not cancel safe. If the future is dropped, the time may be changed or not.
     ///
     /// # Examples
     ///

@@ -104,6 +104,11 @@ impl File {
     ///
     /// The future panics if it is polled outside of a runtime.
     ///
+    /// # Cancel safety
+    ///
+    /// This function is cancel safe. If the future is dropped, the file is not opened, or is closed
+    /// again.
+    ///
     /// # Examples
     ///
     /// ```
@@ -136,6 +141,11 @@ impl File {
     /// # Panics
     ///
     /// The future panics if it is polled outside of a runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// This function is not cancel safe. If the future is dropped, the file may be created or
+    /// truncated, or not.
     ///
     /// # Examples
     ///
@@ -177,6 +187,10 @@ impl File {
     /// # Panics
     ///
     /// The future panics if it is polled outside of a runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// This function is not cancel safe. If the future is dropped, the file may be created or not.
     ///
     /// # Examples
     ///
@@ -319,6 +333,10 @@ impl File {
     ///
     /// The future panics if it is polled outside of a runtime.
     ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe. If the future is dropped, there is no clone.
+    ///
     /// # Examples
     ///
     /// ```
@@ -351,6 +369,11 @@ impl File {
     }
 
     /// Waits until no operation is in flight, and converts the file to a [`std::fs::File`].
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is not cancel safe. If the future is dropped, the file is closed. Data that a
+    /// write has accepted is still written.
     ///
     /// # Examples
     ///

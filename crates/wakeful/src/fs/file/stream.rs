@@ -19,7 +19,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 impl File {
-    /// Records a wait in a poll, which has no place of its own.
+    /// Records a wait in a poll, which has no site of its own.
     fn record_polled_wait(&self, kind: WaitKind) {
         let target = TargetWord::of_address(&*self.descriptor);
         wait::record_wait_at_resource(kind, target, self.site);

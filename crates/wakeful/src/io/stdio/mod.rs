@@ -16,18 +16,62 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// The standard input of the process, created by [`stdin`].
+///
+/// # Examples
+///
+/// ```no_run
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::io::{AsyncBufReadExt, BufReader, Stdin, stdin};
+///
+/// let input: Stdin = stdin();
+/// let mut lines = BufReader::new(input).lines();
+/// while let Some(line) = lines.next_line().await? {
+///     println!("{line}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Stdin {
     stream: BlockingStream,
 }
 
 /// The standard output of the process, created by [`stdout`].
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::io::{AsyncWriteExt, Stdout, stdout};
+///
+/// let mut out: Stdout = stdout();
+/// out.write_all(b"hello\n").await?;
+/// out.flush().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Stdout {
     stream: BlockingStream,
 }
 
 /// The standard error of the process, created by [`stderr`].
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::io::{AsyncWriteExt, Stderr, stderr};
+///
+/// let mut err: Stderr = stderr();
+/// err.write_all(b"failed\n").await?;
+/// err.flush().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Stderr {
     stream: BlockingStream,

@@ -156,6 +156,21 @@ pub trait AsyncBufReadExt: AsyncBufRead {
     }
 
     /// Removes the first `amt` bytes that [`fill_buf`](Self::fill_buf) returned from the buffer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncBufReadExt, BufReader};
+    ///
+    /// let mut reader = BufReader::new(&b"hello"[..]);
+    /// reader.fill_buf().await?;
+    /// reader.consume(4);
+    /// assert_eq!(reader.buffer(), b"o");
+    /// # Ok(())
+    /// # }
+    /// ```
     fn consume(&mut self, amt: usize)
     where
         Self: Unpin,

@@ -65,6 +65,21 @@ pub(super) enum Seek {
 
 impl<R: AsyncRead> BufReader<R> {
     /// Creates a `BufReader` with a buffer of 8 KiB.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncBufReadExt, BufReader};
+    ///
+    /// let mut reader = BufReader::new(&b"one\ntwo\n"[..]);
+    /// let mut line = String::new();
+    /// reader.read_line(&mut line).await?;
+    /// assert_eq!(line, "one\n");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(inner: R) -> Self {
         Self::with_capacity(BUFFER_SIZE, inner)
     }
@@ -91,23 +106,75 @@ impl<R: AsyncRead> BufReader<R> {
     }
 
     /// Returns a reference to the inner reader.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::BufReader;
+    ///
+    /// let reader = BufReader::new(&b"hello"[..]);
+    /// assert_eq!(reader.get_ref().len(), 5);
+    /// ```
     pub fn get_ref(&self) -> &R {
         &self.inner
     }
 
-    /// Returns a mutable reference to the inner reader. Reading from it directly skips the buffered
-    /// bytes.
+    /// Returns a mutable reference to the inner reader.
+    ///
+    /// Reading from it directly skips the buffered bytes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io::Cursor;
+    /// use wakeful::io::BufReader;
+    ///
+    /// let mut reader = BufReader::new(Cursor::new(b"hello"));
+    /// reader.get_mut().set_position(2);
+    /// assert_eq!(reader.get_ref().position(), 2);
+    /// ```
     pub fn get_mut(&mut self) -> &mut R {
         &mut self.inner
     }
 
-    /// Returns a pinned reference to the inner reader. Reading from it directly skips the buffered
-    /// bytes.
+    /// Returns a pinned reference to the inner reader.
+    ///
+    /// Reading from it directly skips the buffered bytes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io::Cursor;
+    /// use std::pin::pin;
+    /// use wakeful::io::BufReader;
+    ///
+    /// let mut reader = pin!(BufReader::new(Cursor::new(b"hello")));
+    /// reader.as_mut().get_pin_mut().set_position(2);
+    /// assert_eq!(reader.get_ref().position(), 2);
+    /// ```
     pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut R> {
         self.project().inner
     }
 
-    /// Returns the inner reader. Buffered bytes are lost.
+    /// Returns the inner reader.
+    ///
+    /// Bytes in the [`buffer`](Self::buffer) are lost.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncBufReadExt, BufReader};
+    ///
+    /// let mut reader = BufReader::new(&b"one\ntwo\n"[..]);
+    /// reader.read_line(&mut String::new()).await?;
+    /// let rest = reader.buffer().to_vec();
+    /// assert_eq!(rest, b"two\n");
+    /// assert_eq!(reader.into_inner(), b""); // all of it was buffered
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn into_inner(self) -> R {
         self.inner
     }

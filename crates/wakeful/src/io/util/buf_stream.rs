@@ -41,6 +41,24 @@ pin_project_lite::pin_project! {
 
 impl<RW: AsyncRead + AsyncWrite> BufStream<RW> {
     /// Creates a `BufStream` with buffers of 8 KiB.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncBufReadExt, AsyncWriteExt, BufStream, duplex};
+    ///
+    /// let (client, server) = duplex(64);
+    /// let (mut client, mut server) = (BufStream::new(client), BufStream::new(server));
+    /// client.write_all(b"hello\n").await?;
+    /// client.flush().await?;
+    /// let mut line = String::new();
+    /// server.read_line(&mut line).await?;
+    /// assert_eq!(line, "hello\n");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(stream: RW) -> BufStream<RW> {
         Self::with_capacity(BUFFER_SIZE, BUFFER_SIZE, stream)
     }
@@ -50,6 +68,21 @@ impl<RW: AsyncRead + AsyncWrite> BufStream<RW> {
     /// # Panics
     ///
     /// Panics if `reader_capacity` is 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncBufReadExt, AsyncWriteExt, BufStream, duplex};
+    ///
+    /// let (client, mut server) = duplex(64);
+    /// let mut client = BufStream::with_capacity(4, 4, client);
+    /// server.write_all(b"hello").await?;
+    /// assert_eq!(client.fill_buf().await?, b"hell");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn with_capacity(
         reader_capacity: usize,
@@ -61,21 +94,77 @@ impl<RW: AsyncRead + AsyncWrite> BufStream<RW> {
     }
 
     /// Returns a reference to the inner stream.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io::Cursor;
+    /// use wakeful::io::BufStream;
+    ///
+    /// let stream = BufStream::new(Cursor::new(vec![1, 2, 3]));
+    /// assert_eq!(stream.get_ref().get_ref().len(), 3);
+    /// ```
     pub fn get_ref(&self) -> &RW {
         self.inner.get_ref().get_ref()
     }
 
-    /// Returns a mutable reference to the inner stream. Using it directly bypasses the buffers.
+    /// Returns a mutable reference to the inner stream.
+    ///
+    /// Using it directly bypasses the buffers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io::Cursor;
+    /// use wakeful::io::BufStream;
+    ///
+    /// let mut stream = BufStream::new(Cursor::new(vec![1, 2, 3]));
+    /// stream.get_mut().set_position(2);
+    /// assert_eq!(stream.get_ref().position(), 2);
+    /// ```
     pub fn get_mut(&mut self) -> &mut RW {
         self.inner.get_mut().get_mut()
     }
 
-    /// Returns a pinned reference to the inner stream. Using it directly bypasses the buffers.
+    /// Returns a pinned reference to the inner stream.
+    ///
+    /// Using it directly bypasses the buffers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io::Cursor;
+    /// use std::pin::pin;
+    /// use wakeful::io::BufStream;
+    ///
+    /// let mut stream = pin!(BufStream::new(Cursor::new(vec![1, 2, 3])));
+    /// stream.as_mut().get_pin_mut().set_position(2);
+    /// assert_eq!(stream.get_ref().position(), 2);
+    /// ```
     pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut RW> {
         self.project().inner.get_pin_mut().get_pin_mut()
     }
 
-    /// Returns the inner stream. Buffered bytes are lost.
+    /// Returns the inner stream.
+    ///
+    /// Buffered bytes are lost. Call [`flush`](crate::io::AsyncWriteExt::flush) first to write
+    /// those that were not written.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::io::Cursor;
+    /// use wakeful::io::{AsyncWriteExt, BufStream};
+    ///
+    /// let mut stream = BufStream::new(Cursor::new(Vec::new()));
+    /// stream.write_all(b"hello").await?;
+    /// stream.flush().await?;
+    /// assert_eq!(stream.into_inner().into_inner(), b"hello");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn into_inner(self) -> RW {
         self.inner.into_inner().into_inner()
     }

@@ -62,6 +62,24 @@ pub(super) enum Seek {
 
 impl<W: AsyncWrite> BufWriter<W> {
     /// Creates a `BufWriter` with a buffer of 8 KiB.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncWriteExt, BufWriter};
+    ///
+    /// let mut writer = BufWriter::new(Vec::new());
+    /// for word in ["a", "b", "c"] {
+    ///     writer.write_all(word.as_bytes()).await?;
+    /// }
+    /// assert_eq!(writer.get_ref(), b"");
+    /// writer.flush().await?; // one write
+    /// assert_eq!(writer.get_ref(), b"abc");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(inner: W) -> Self {
         Self::with_capacity(BUFFER_SIZE, inner)
     }
@@ -86,28 +104,94 @@ impl<W: AsyncWrite> BufWriter<W> {
     }
 
     /// Returns a reference to the inner writer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::BufWriter;
+    ///
+    /// let writer = BufWriter::new(vec![1, 2, 3]);
+    /// assert_eq!(writer.get_ref(), &[1, 2, 3]);
+    /// ```
     pub fn get_ref(&self) -> &W {
         &self.inner
     }
 
-    /// Returns a mutable reference to the inner writer. Writing to it directly overtakes the
-    /// buffered bytes.
+    /// Returns a mutable reference to the inner writer.
+    ///
+    /// Writing to it directly overtakes the buffered bytes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::BufWriter;
+    ///
+    /// let mut writer = BufWriter::new(vec![1, 2, 3]);
+    /// writer.get_mut().clear();
+    /// assert!(writer.get_ref().is_empty());
+    /// ```
     pub fn get_mut(&mut self) -> &mut W {
         &mut self.inner
     }
 
-    /// Returns a pinned reference to the inner writer. Writing to it directly overtakes the
-    /// buffered bytes.
+    /// Returns a pinned reference to the inner writer.
+    ///
+    /// Writing to it directly overtakes the buffered bytes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::pin::pin;
+    /// use wakeful::io::BufWriter;
+    ///
+    /// let mut writer = pin!(BufWriter::new(vec![1, 2, 3]));
+    /// writer.as_mut().get_pin_mut().clear();
+    /// assert!(writer.get_ref().is_empty());
+    /// ```
     pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut W> {
         self.project().inner
     }
 
-    /// Returns the inner writer. Buffered bytes are lost.
+    /// Returns the inner writer.
+    ///
+    /// Buffered bytes are lost. Call [`flush`](crate::io::AsyncWriteExt::flush) first to write
+    /// them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncWriteExt, BufWriter};
+    ///
+    /// let mut writer = BufWriter::new(Vec::new());
+    /// writer.write_all(b"hello").await?;
+    /// writer.flush().await?;
+    /// assert_eq!(writer.into_inner(), b"hello");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn into_inner(self) -> W {
         self.inner
     }
 
     /// Returns the buffered bytes that the inner writer has not accepted.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncWriteExt, BufWriter};
+    ///
+    /// let mut writer = BufWriter::new(Vec::new());
+    /// writer.write_all(b"hello").await?;
+    /// assert_eq!(writer.buffer(), b"hello");
+    /// writer.flush().await?;
+    /// assert_eq!(writer.buffer(), b"");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn buffer(&self) -> &[u8] {
         &self.buf[self.written..]
     }

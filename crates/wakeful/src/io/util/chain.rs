@@ -8,6 +8,23 @@ use std::task::{Context, Poll, ready};
 
 pin_project_lite::pin_project! {
     /// Reader of one reader after another, created by [`chain`](crate::io::AsyncReadExt::chain).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncReadExt;
+    ///
+    /// let mut both = (&b"hello "[..]).chain(&b"world"[..]);
+    /// let mut text = String::new();
+    /// both.read_to_string(&mut text).await?;
+    /// assert_eq!(text, "hello world");
+    /// let (first, second) = both.into_inner();
+    /// assert!(first.is_empty() && second.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use = "streams do nothing unless polled"]
     pub struct Chain<T, U> {
         #[pin]
@@ -29,24 +46,78 @@ where
     }
 
     /// Returns references to both readers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::AsyncReadExt;
+    ///
+    /// let both = (&b"one"[..]).chain(&b"three"[..]);
+    /// let (first, second) = both.get_ref();
+    /// assert_eq!((first.len(), second.len()), (3, 5));
+    /// ```
     pub fn get_ref(&self) -> (&T, &U) {
         (&self.first, &self.second)
     }
 
-    /// Returns mutable references to both readers. Reading from them directly can change the order
-    /// of bytes.
+    /// Returns mutable references to both readers.
+    ///
+    /// Reading from them directly can change the order of bytes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncReadExt;
+    ///
+    /// let mut both = (&b"one"[..]).chain(&b"two"[..]);
+    /// *both.get_mut().0 = b""; // skips the first reader
+    /// let mut text = String::new();
+    /// both.read_to_string(&mut text).await?;
+    /// assert_eq!(text, "two");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn get_mut(&mut self) -> (&mut T, &mut U) {
         (&mut self.first, &mut self.second)
     }
 
-    /// Returns pinned references to both readers. Reading from them directly can change the order
-    /// of bytes.
+    /// Returns pinned references to both readers.
+    ///
+    /// Reading from them directly can change the order of bytes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::pin::pin;
+    /// use wakeful::io::AsyncReadExt;
+    ///
+    /// let mut both = pin!((&b"one"[..]).chain(&b"two"[..]));
+    /// let (mut first, _) = both.as_mut().get_pin_mut();
+    /// first.set(b"");
+    /// assert!(both.get_ref().0.is_empty());
+    /// ```
     pub fn get_pin_mut(self: Pin<&mut Self>) -> (Pin<&mut T>, Pin<&mut U>) {
         let me = self.project();
         (me.first, me.second)
     }
 
     /// Returns both readers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncReadExt;
+    ///
+    /// let mut both = (&b"one"[..]).chain(&b"two"[..]);
+    /// both.read_exact(&mut [0; 4]).await?;
+    /// assert_eq!(both.into_inner(), (&b""[..], &b"wo"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn into_inner(self) -> (T, U) {
         (self.first, self.second)
     }

@@ -95,7 +95,7 @@ impl Transfer {
 
     /// Polls until all bytes are copied and flushed, or neither side makes progress.
     ///
-    /// Each round charges the task's budget, because reader and writer may not.
+    /// Each round spends one unit of budget, because reader and writer may spend none.
     pub(super) fn poll<R, W>(
         &mut self,
         cx: &mut Context<'_>,

@@ -122,6 +122,22 @@ impl Drop for DuplexStream {
 /// An in-memory pipe in one direction, created by [`simplex`].
 ///
 /// Bytes that are written to it are read from it.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::io::{AsyncReadExt, AsyncWriteExt, SimplexStream};
+///
+/// let mut pipe = SimplexStream::new_unsplit(64);
+/// pipe.write_all(b"hello").await?;
+/// let mut text = [0; 5];
+/// pipe.read_exact(&mut text).await?;
+/// assert_eq!(&text, b"hello");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct SimplexStream {
     pipe: Pipe,

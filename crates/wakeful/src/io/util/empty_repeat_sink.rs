@@ -1,6 +1,6 @@
 //! Readers and writers that are always ready: [`empty`], [`repeat`] and [`sink`].
 //!
-//! Each call charges the task's budget, so that a loop over them does not starve other tasks.
+//! Each call spends one unit of budget, so that a loop over them does not starve other tasks.
 
 use crate::io::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf, SeekFrom};
 use crate::task::coop;
@@ -9,7 +9,7 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Charges one unit of the task's budget.
+/// Spends one unit of budget.
 fn poll_budget(cx: &mut Context<'_>) -> Poll<()> {
     coop::poll_proceed(cx).map(|progress| progress.made_progress())
 }
@@ -54,7 +54,20 @@ macro_rules! impl_discarding_writer {
     };
 }
 
-/// A reader without data, and a writer that discards all bytes. Created by [`empty`].
+/// A reader without data, and a writer that discards all bytes; from [`empty`].
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::io::{AsyncReadExt, empty};
+///
+/// let mut text = String::new();
+/// assert_eq!(empty().read_to_string(&mut text).await?, 0);
+/// # Ok(())
+/// # }
+/// ```
 #[non_exhaustive]
 pub struct Empty;
 
@@ -112,7 +125,21 @@ impl fmt::Debug for Empty {
     }
 }
 
-/// A reader that repeats one byte forever. Created by [`repeat`].
+/// A reader that repeats one byte forever; from [`repeat`].
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::io::{AsyncReadExt, repeat};
+///
+/// let mut buf = [0; 3];
+/// repeat(7).read_exact(&mut buf).await?;
+/// assert_eq!(buf, [7; 3]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Repeat {
     byte: u8,
@@ -149,7 +176,20 @@ impl AsyncRead for Repeat {
     }
 }
 
-/// A writer that discards all bytes. Created by [`sink`].
+/// A writer that discards all bytes; from [`sink`].
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::io::{copy, sink};
+///
+/// let len = copy(&mut &b"hello"[..], &mut sink()).await?;
+/// assert_eq!(len, 5);
+/// # Ok(())
+/// # }
+/// ```
 #[non_exhaustive]
 pub struct Sink;
 

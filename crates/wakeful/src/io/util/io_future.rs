@@ -25,7 +25,7 @@ pub trait IoOp {
 pin_project_lite::pin_project! {
     /// Future of an I/O operation that knows its call site.
     ///
-    /// Diagnostics list a task that waits in it with that place.
+    /// Diagnostics list a task that waits in it with that site.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct IoFuture<Op> {

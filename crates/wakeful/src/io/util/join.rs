@@ -35,6 +35,23 @@ where
 
 pin_project_lite::pin_project! {
     /// A reader and a writer as one stream, created by [`join`](crate::io::join()).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncReadExt, AsyncWriteExt, join};
+    ///
+    /// let mut stream = join(&b"question"[..], Vec::new());
+    /// let mut text = String::new();
+    /// stream.read_to_string(&mut text).await?;
+    /// stream.write_all(b"answer").await?;
+    /// assert_eq!(text, "question");
+    /// assert_eq!(stream.writer(), b"answer");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[derive(Debug)]
     pub struct Join<R, W> {
         #[pin]
@@ -50,36 +67,94 @@ where
     W: AsyncWrite,
 {
     /// Returns the reader and the writer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let stream = wakeful::io::join(&b"in"[..], b"out".to_vec());
+    /// let (reader, writer) = stream.into_inner();
+    /// assert_eq!((reader, &*writer), (&b"in"[..], &b"out"[..]));
+    /// ```
     pub fn into_inner(self) -> (R, W) {
         (self.reader, self.writer)
     }
 
     /// Returns a reference to the reader.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let stream = wakeful::io::join(&b"in"[..], Vec::<u8>::new());
+    /// assert_eq!(*stream.reader(), b"in");
+    /// ```
     pub fn reader(&self) -> &R {
         &self.reader
     }
 
     /// Returns a reference to the writer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let stream = wakeful::io::join(&b"in"[..], b"out".to_vec());
+    /// assert_eq!(stream.writer(), b"out");
+    /// ```
     pub fn writer(&self) -> &W {
         &self.writer
     }
 
     /// Returns a mutable reference to the reader.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let mut stream = wakeful::io::join(&b"in"[..], Vec::<u8>::new());
+    /// *stream.reader_mut() = b"other";
+    /// assert_eq!(*stream.reader(), b"other");
+    /// ```
     pub fn reader_mut(&mut self) -> &mut R {
         &mut self.reader
     }
 
     /// Returns a mutable reference to the writer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let mut stream = wakeful::io::join(&b"in"[..], b"out".to_vec());
+    /// stream.writer_mut().clear();
+    /// assert!(stream.writer().is_empty());
+    /// ```
     pub fn writer_mut(&mut self) -> &mut W {
         &mut self.writer
     }
 
     /// Returns a pinned reference to the reader.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::pin::pin;
+    ///
+    /// let mut stream = pin!(wakeful::io::join(&b"in"[..], Vec::<u8>::new()));
+    /// stream.as_mut().reader_pin_mut().set(b"other");
+    /// assert_eq!(*stream.reader(), b"other");
+    /// ```
     pub fn reader_pin_mut(self: Pin<&mut Self>) -> Pin<&mut R> {
         self.project().reader
     }
 
     /// Returns a pinned reference to the writer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::pin::pin;
+    ///
+    /// let mut stream = pin!(wakeful::io::join(&b"in"[..], b"out".to_vec()));
+    /// stream.as_mut().writer_pin_mut().clear();
+    /// assert!(stream.writer().is_empty());
+    /// ```
     pub fn writer_pin_mut(self: Pin<&mut Self>) -> Pin<&mut W> {
         self.project().writer
     }

@@ -75,18 +75,60 @@ where
         IoFuture::new(NextLine { lines: self })
     }
 
-    /// Returns a mutable reference to the reader. Reading from it directly removes bytes from the
-    /// lines.
+    /// Returns a mutable reference to the reader.
+    ///
+    /// Bytes that are read from it directly are missing in the lines.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncBufReadExt, AsyncReadExt};
+    ///
+    /// let mut lines = (&b"head\nrest\n"[..]).lines();
+    /// lines.next_line().await?;
+    /// let mut rest = String::new();
+    /// lines.get_mut().read_to_string(&mut rest).await?;
+    /// assert_eq!(rest, "rest\n");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn get_mut(&mut self) -> &mut R {
         &mut self.reader
     }
 
     /// Returns a reference to the reader.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::AsyncBufReadExt;
+    ///
+    /// let mut lines = (&b"one\n"[..]).lines();
+    /// assert_eq!(*lines.get_ref(), b"one\n");
+    /// ```
     pub fn get_ref(&mut self) -> &R {
         &self.reader
     }
 
-    /// Returns the reader. A partial line is lost.
+    /// Returns the reader.
+    ///
+    /// A part of a line that was read without its end is lost.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncBufReadExt;
+    ///
+    /// let mut lines = (&b"head\nrest\n"[..]).lines();
+    /// assert_eq!(lines.next_line().await?.as_deref(), Some("head"));
+    /// assert_eq!(lines.into_inner(), b"rest\n");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn into_inner(self) -> R {
         self.reader
     }
@@ -159,8 +201,24 @@ impl<R: AsyncBufRead + Unpin> IoOp for NextLine<'_, R> {
 }
 
 pin_project_lite::pin_project! {
-    /// The segments of a reader between delimiter bytes, created by
-    /// [`split`](crate::io::AsyncBufReadExt::split).
+    /// The segments of a reader between delimiter bytes; from [`split`].
+    ///
+    /// [`split`]: crate::io::AsyncBufReadExt::split
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncBufReadExt;
+    ///
+    /// let mut segments = AsyncBufReadExt::split(&b"a,b"[..], b',');
+    /// assert_eq!(segments.next_segment().await?, Some(b"a".to_vec()));
+    /// assert_eq!(segments.next_segment().await?, Some(b"b".to_vec()));
+    /// assert_eq!(segments.next_segment().await?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[derive(Debug)]
     #[must_use = "streams do nothing unless polled"]
     pub struct Split<R> {
@@ -224,6 +282,22 @@ where
     /// # Errors
     ///
     /// Returns the reader's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::future::poll_fn;
+    /// use std::pin::pin;
+    /// use wakeful::io::AsyncBufReadExt;
+    ///
+    /// let mut segments = pin!(AsyncBufReadExt::split(&b"a,b"[..], b','));
+    /// let first = poll_fn(|cx| segments.as_mut().poll_next_segment(cx)).await?;
+    /// assert_eq!(first, Some(b"a".to_vec()));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn poll_next_segment(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

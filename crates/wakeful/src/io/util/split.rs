@@ -49,11 +49,47 @@ where
 }
 
 /// Read half of a stream, created by [`split`].
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
+///
+/// let (client, mut server) = duplex(64);
+/// let (mut read, write) = split(client);
+/// server.write_all(b"hello").await?;
+/// let mut text = [0; 5];
+/// read.read_exact(&mut text).await?;
+/// assert_eq!(&text, b"hello");
+/// let _client = read.unsplit(write);
+/// # Ok(())
+/// # }
+/// ```
 pub struct ReadHalf<T> {
     shared: Arc<Shared<T>>,
 }
 
 /// Write half of a stream, created by [`split`].
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
+///
+/// let (client, mut server) = duplex(64);
+/// let (_read, mut write) = split(client);
+/// write.write_all(b"bye").await?;
+/// write.shutdown().await?;
+/// let mut text = String::new();
+/// server.read_to_string(&mut text).await?;
+/// assert_eq!(text, "bye");
+/// # Ok(())
+/// # }
+/// ```
 pub struct WriteHalf<T> {
     shared: Arc<Shared<T>>,
 }
@@ -124,6 +160,17 @@ impl<T> ReadHalf<T> {
 
 impl<T> WriteHalf<T> {
     /// Returns whether both halves belong to the same stream.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::{duplex, split};
+    ///
+    /// let (a, b) = duplex(64);
+    /// let ((read_a, write_a), (read_b, _)) = (split(a), split(b));
+    /// assert!(write_a.is_pair_of(&read_a));
+    /// assert!(!write_a.is_pair_of(&read_b));
+    /// ```
     pub fn is_pair_of(&self, other: &ReadHalf<T>) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }

@@ -8,6 +8,22 @@ use std::task::{Context, Poll, ready};
 
 pin_project_lite::pin_project! {
     /// Reader of the first bytes of a reader, created by [`take`](crate::io::AsyncReadExt::take).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncReadExt;
+    ///
+    /// let mut head = (&b"hello world"[..]).take(5);
+    /// let mut text = String::new();
+    /// head.read_to_string(&mut text).await?;
+    /// assert_eq!((&*text, head.limit()), ("hello", 0));
+    /// assert_eq!(head.into_inner(), b" world");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[derive(Debug)]
     #[must_use = "streams do nothing unless you `.await` or poll them"]
     pub struct Take<R> {
@@ -42,26 +58,89 @@ impl<R: AsyncRead> Take<R> {
     }
 
     /// Sets how many more bytes can be read, regardless of how many were read before.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncReadExt;
+    ///
+    /// let mut part = (&b"abcdef"[..]).take(1);
+    /// let mut text = String::new();
+    /// part.read_to_string(&mut text).await?;
+    /// part.set_limit(2);
+    /// part.read_to_string(&mut text).await?;
+    /// assert_eq!(text, "abc");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_limit(&mut self, limit: u64) {
         self.limit = limit;
     }
 
     /// Returns a reference to the inner reader.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::AsyncReadExt;
+    ///
+    /// let head = (&b"hello"[..]).take(2);
+    /// assert_eq!(*head.get_ref(), b"hello");
+    /// ```
     pub fn get_ref(&self) -> &R {
         &self.inner
     }
 
-    /// Returns a mutable reference to the inner reader. Bytes read from it directly do not count.
+    /// Returns a mutable reference to the inner reader.
+    ///
+    /// Bytes read from it directly do not count towards the limit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncReadExt;
+    ///
+    /// let mut head = (&b"hello"[..]).take(2);
+    /// head.get_mut().read_exact(&mut [0; 3]).await?;
+    /// assert_eq!(head.limit(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn get_mut(&mut self) -> &mut R {
         &mut self.inner
     }
 
-    /// Returns a pinned reference to the inner reader. Bytes read from it directly do not count.
+    /// Returns a pinned reference to the inner reader.
+    ///
+    /// Bytes read from it directly do not count towards the limit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::pin::pin;
+    /// use wakeful::io::AsyncReadExt;
+    ///
+    /// let mut head = pin!((&b"hello"[..]).take(2));
+    /// head.as_mut().get_pin_mut().set(b"other");
+    /// assert_eq!(*head.get_ref(), b"other");
+    /// ```
     pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut R> {
         self.project().inner
     }
 
     /// Returns the inner reader.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::AsyncReadExt;
+    ///
+    /// assert_eq!((&b"hello"[..]).take(2).into_inner(), b"hello");
+    /// ```
     pub fn into_inner(self) -> R {
         self.inner
     }

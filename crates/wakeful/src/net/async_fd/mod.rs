@@ -20,8 +20,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::panic::Location;
 use std::task::{Context, Poll, ready};
 
-/// A file descriptor that tasks can wait for: a pipe, a device, a timer, a socket of another
-/// library.
+/// A file descriptor that tasks can wait for.
+///
+/// Use it for a pipe, a device, a timer, or a socket of another library.
 ///
 /// An `AsyncFd` does not read or write. A task waits for readiness and then does the I/O itself
 /// through the guard that it received. The descriptor must be in non-blocking mode.
@@ -68,12 +69,49 @@ pub struct AsyncFd<T: AsRawFd> {
 
 impl<T: AsRawFd> AsyncFd<T> {
     /// Returns a reference to the inner value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::os::unix::net::UnixStream;
+    /// use wakeful::io::unix::AsyncFd;
+    ///
+    /// let (a, _b) = UnixStream::pair()?;
+    /// a.set_nonblocking(true)?;
+    /// // SAFETY: a stream has one descriptor and keeps it open.
+    /// let a = unsafe { AsyncFd::register(a)? };
+    /// assert!(a.get_ref().local_addr()?.is_unnamed());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[inline]
     pub fn get_ref(&self) -> &T {
         self.inner.as_ref().expect("registered until `into_inner` or `drop`")
     }
 
-    /// Returns a mutable reference to the inner value. Its descriptor must stay the same.
+    /// Returns a mutable reference to the inner value.
+    ///
+    /// Its descriptor must stay the same.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::io::Write;
+    /// use std::os::unix::net::UnixStream;
+    /// use wakeful::io::unix::AsyncFd;
+    ///
+    /// let (a, _b) = UnixStream::pair()?;
+    /// a.set_nonblocking(true)?;
+    /// // SAFETY: a stream has one descriptor and keeps it open.
+    /// let mut a = unsafe { AsyncFd::register(a)? };
+    /// assert_eq!(a.get_mut().write(b"hello")?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[inline]
     pub fn get_mut(&mut self) -> &mut T {
         self.inner.as_mut().expect("registered until `into_inner` or `drop`")
@@ -117,6 +155,27 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// # Errors
     ///
     /// Returns an error if the runtime has shut down.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::future::poll_fn;
+    /// # use std::os::unix::net::UnixStream;
+    /// # use wakeful::io::unix::AsyncFd;
+    /// # let (a, mut b) = UnixStream::pair()?;
+    /// # a.set_nonblocking(true)?;
+    /// # // SAFETY: a stream has one descriptor and keeps it open.
+    /// # let a = unsafe { AsyncFd::register(a)? };
+    /// # std::io::Write::write_all(&mut b, b"x")?;
+    ///
+    /// // `a` is an `AsyncFd` of a stream with one byte to read.
+    /// let guard = poll_fn(|cx| a.poll_read_ready(cx)).await?;
+    /// assert!(guard.ready().is_readable());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn poll_read_ready<'a>(
         &'a self,
         cx: &mut Context<'_>,
@@ -132,6 +191,28 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// # Errors
     ///
     /// Returns an error if the runtime has shut down.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::future::poll_fn;
+    /// # use std::os::unix::net::UnixStream;
+    /// # use wakeful::io::unix::AsyncFd;
+    /// # let (a, mut b) = UnixStream::pair()?;
+    /// # a.set_nonblocking(true)?;
+    /// # // SAFETY: a stream has one descriptor and keeps it open.
+    /// # let mut a = unsafe { AsyncFd::register(a)? };
+    /// # std::io::Write::write_all(&mut b, b"x")?;
+    ///
+    /// // `a` is an `AsyncFd` of a stream with one byte to read.
+    /// let is_readable = |ready: wakeful::io::Ready| ready.is_readable();
+    /// let ready = poll_fn(|cx| a.poll_read_ready_mut(cx).map_ok(|guard| guard.ready())).await?;
+    /// assert!(is_readable(ready));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn poll_read_ready_mut<'a>(
         &'a mut self,
         cx: &mut Context<'_>,
@@ -148,6 +229,26 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// # Errors
     ///
     /// Returns an error if the runtime has shut down.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::future::poll_fn;
+    /// # use std::os::unix::net::UnixStream;
+    /// # use wakeful::io::unix::AsyncFd;
+    /// # let (a, _b) = UnixStream::pair()?;
+    /// # a.set_nonblocking(true)?;
+    /// # // SAFETY: a stream has one descriptor and keeps it open.
+    /// # let a = unsafe { AsyncFd::register(a)? };
+    ///
+    /// // `a` is an `AsyncFd` of a stream.
+    /// let guard = poll_fn(|cx| a.poll_write_ready(cx)).await?;
+    /// assert!(guard.ready().is_writable());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn poll_write_ready<'a>(
         &'a self,
         cx: &mut Context<'_>,
@@ -163,6 +264,26 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// # Errors
     ///
     /// Returns an error if the runtime has shut down.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::future::poll_fn;
+    /// # use std::os::unix::net::UnixStream;
+    /// # use wakeful::io::unix::AsyncFd;
+    /// # let (a, _b) = UnixStream::pair()?;
+    /// # a.set_nonblocking(true)?;
+    /// # // SAFETY: a stream has one descriptor and keeps it open.
+    /// # let mut a = unsafe { AsyncFd::register(a)? };
+    ///
+    /// // `a` is an `AsyncFd` of a stream.
+    /// let ready = poll_fn(|cx| a.poll_write_ready_mut(cx).map_ok(|guard| guard.ready())).await?;
+    /// assert!(ready.is_writable());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn poll_write_ready_mut<'a>(
         &'a mut self,
         cx: &mut Context<'_>,
@@ -228,6 +349,26 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// # Cancel safety
     ///
     /// Cancel safe. The descriptor stays ready until its readiness is cleared.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::Interest;
+    /// # use std::os::unix::net::UnixStream;
+    /// # use wakeful::io::unix::AsyncFd;
+    /// # let (a, _b) = UnixStream::pair()?;
+    /// # a.set_nonblocking(true)?;
+    /// # // SAFETY: a stream has one descriptor and keeps it open.
+    /// # let mut a = unsafe { AsyncFd::register(a)? };
+    ///
+    /// // `a` is an `AsyncFd` of a stream.
+    /// let guard = a.ready_mut(Interest::READABLE | Interest::WRITABLE).await?;
+    /// assert!(guard.ready().is_writable());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn ready_mut(
         &mut self,
@@ -251,6 +392,27 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// # Cancel safety
     ///
     /// Cancel safe. The descriptor stays readable until its readiness is cleared.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::io::{Read, Write};
+    /// use std::os::unix::net::UnixStream;
+    /// use wakeful::io::unix::AsyncFd;
+    ///
+    /// let (a, mut b) = UnixStream::pair()?;
+    /// a.set_nonblocking(true)?;
+    /// // SAFETY: a stream has one descriptor and keeps it open.
+    /// let a = unsafe { AsyncFd::register(a)? };
+    /// b.write_all(b"hello")?;
+    /// let mut guard = a.readable().await?;
+    /// let mut buf = [0; 8];
+    /// assert_eq!(guard.try_io(|a| a.get_ref().read(&mut buf)).unwrap()?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn readable(&self) -> impl Future<Output = io::Result<AsyncFdReadyGuard<'_, T>>> {
         self.ready(Interest::READABLE)
@@ -265,6 +427,27 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// # Cancel safety
     ///
     /// Cancel safe. The descriptor stays readable until its readiness is cleared.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::io::{Read, Write};
+    /// use std::os::unix::net::UnixStream;
+    /// use wakeful::io::unix::AsyncFd;
+    ///
+    /// let (a, mut b) = UnixStream::pair()?;
+    /// a.set_nonblocking(true)?;
+    /// // SAFETY: a stream has one descriptor and keeps it open.
+    /// let mut a = unsafe { AsyncFd::register(a)? };
+    /// b.write_all(b"hello")?;
+    /// let mut guard = a.readable_mut().await?;
+    /// let mut buf = [0; 8];
+    /// assert_eq!(guard.try_io(|a| a.get_mut().read(&mut buf)).unwrap()?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn readable_mut(
         &mut self,
@@ -281,6 +464,25 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// # Cancel safety
     ///
     /// Cancel safe. The descriptor stays writable until its readiness is cleared.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::io::Write;
+    /// use std::os::unix::net::UnixStream;
+    /// use wakeful::io::unix::AsyncFd;
+    ///
+    /// let (a, _b) = UnixStream::pair()?;
+    /// a.set_nonblocking(true)?;
+    /// // SAFETY: a stream has one descriptor and keeps it open.
+    /// let a = unsafe { AsyncFd::register(a)? };
+    /// let mut guard = a.writable().await?;
+    /// assert_eq!(guard.try_io(|a| a.get_ref().write(b"hello")).unwrap()?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn writable(&self) -> impl Future<Output = io::Result<AsyncFdReadyGuard<'_, T>>> {
         self.ready(Interest::WRITABLE)
@@ -295,6 +497,25 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// # Cancel safety
     ///
     /// Cancel safe. The descriptor stays writable until its readiness is cleared.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::io::Write;
+    /// use std::os::unix::net::UnixStream;
+    /// use wakeful::io::unix::AsyncFd;
+    ///
+    /// let (a, _b) = UnixStream::pair()?;
+    /// a.set_nonblocking(true)?;
+    /// // SAFETY: a stream has one descriptor and keeps it open.
+    /// let mut a = unsafe { AsyncFd::register(a)? };
+    /// let mut guard = a.writable_mut().await?;
+    /// assert_eq!(guard.try_io(|a| a.get_mut().write(b"hello")).unwrap()?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn writable_mut(
         &mut self,
@@ -345,8 +566,9 @@ impl<T: AsRawFd> AsyncFd<T> {
         self.registration.async_io(OpSource::User, mask, kind, site, move |_| f(self.get_ref()))
     }
 
-    /// Calls `f` with exclusive access until it does not fail with `WouldBlock`, and waits in
-    /// between.
+    /// Calls `f` with exclusive access until it does not fail with `WouldBlock`.
+    ///
+    /// Waits for readiness in between.
     ///
     /// # Errors
     ///
@@ -355,6 +577,28 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// # Cancel safety
     ///
     /// As cancel safe as `f`: the future is only dropped between two calls of `f`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::io::{Read, Write};
+    /// use std::os::unix::net::UnixStream;
+    /// use wakeful::io::Interest;
+    /// use wakeful::io::unix::AsyncFd;
+    ///
+    /// let (a, mut b) = UnixStream::pair()?;
+    /// a.set_nonblocking(true)?;
+    /// // SAFETY: a stream has one descriptor and keeps it open.
+    /// let mut a = unsafe { AsyncFd::register(a)? };
+    /// b.write_all(b"hello")?;
+    /// let mut text = [0; 5];
+    /// let len = a.async_io_mut(Interest::READABLE, |a| a.read(&mut text)).await?;
+    /// assert_eq!(&text[..len], b"hello");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn async_io_mut<R>(
         &mut self,
@@ -375,6 +619,26 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// Returns `WouldBlock` without calling `f` if the descriptor is not known to be ready, and the
     /// error of `f` otherwise.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::io::Write;
+    /// use std::os::unix::net::UnixStream;
+    /// use wakeful::io::Interest;
+    /// use wakeful::io::unix::AsyncFd;
+    ///
+    /// let (a, _b) = UnixStream::pair()?;
+    /// a.set_nonblocking(true)?;
+    /// // SAFETY: a stream has one descriptor and keeps it open.
+    /// let a = unsafe { AsyncFd::register(a)? };
+    /// a.writable().await?.retain_ready();
+    /// assert_eq!(a.try_io(Interest::WRITABLE, |mut a| a.write(b"hello"))?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_io<R>(
         &self,
         interest: Interest,
@@ -391,6 +655,26 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// Returns `WouldBlock` without calling `f` if the descriptor is not known to be ready, and the
     /// error of `f` otherwise.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::io::Write;
+    /// use std::os::unix::net::UnixStream;
+    /// use wakeful::io::Interest;
+    /// use wakeful::io::unix::AsyncFd;
+    ///
+    /// let (a, _b) = UnixStream::pair()?;
+    /// a.set_nonblocking(true)?;
+    /// // SAFETY: a stream has one descriptor and keeps it open.
+    /// let mut a = unsafe { AsyncFd::register(a)? };
+    /// a.writable().await?.retain_ready();
+    /// assert_eq!(a.try_io_mut(Interest::WRITABLE, |a| a.write(b"hello"))?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_io_mut<R>(
         &mut self,
         interest: Interest,

@@ -174,7 +174,27 @@ impl<T: AsRawFd> AsyncFd<T> {
     }
 }
 
-/// Error of [`AsyncFd::register`]: the kernel's error, and the value that could not be registered.
+/// The error of [`AsyncFd::register`], with the value that could not be registered.
+///
+/// It converts into the kernel's [`io::Error`].
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use std::fs::File;
+/// use std::io::ErrorKind;
+/// use wakeful::io::unix::AsyncFd;
+///
+/// let file = File::open("/proc/self/exe")?;
+/// // SAFETY: a file has one descriptor and keeps it open.
+/// let error = unsafe { AsyncFd::register(file) }.unwrap_err();
+/// let (_file, error) = error.into_parts(); // regular files cannot be polled
+/// assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+/// # Ok(())
+/// # }
+/// ```
 pub struct AsyncFdRegisterError<T> {
     inner: T,
     cause: io::Error,
@@ -187,6 +207,23 @@ pub type AsyncFdTryNewError<T> = AsyncFdRegisterError<T>;
 
 impl<T> AsyncFdRegisterError<T> {
     /// Returns the value and the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::fs::File;
+    /// use wakeful::io::unix::AsyncFd;
+    ///
+    /// let file = File::open("/proc/self/exe")?;
+    /// // SAFETY: a file has one descriptor and keeps it open.
+    /// let error = unsafe { AsyncFd::register(file) }.unwrap_err();
+    /// let (file, _error) = error.into_parts();
+    /// assert!(file.metadata()?.is_file());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn into_parts(self) -> (T, io::Error) {
         (self.inner, self.cause)
     }

@@ -29,6 +29,29 @@ macro_rules! peeks {
             /// # Errors
             ///
             /// Returns the kernel's error.
+            ///
+            /// # Examples
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// use std::future::poll_fn;
+            /// use wakeful::io::{AsyncWriteExt, ReadBuf};
+            /// use wakeful::net::{TcpListener, TcpStream};
+            ///
+            /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+            /// let client = TcpStream::connect(listener.local_addr()?).await?;
+            /// let (mut server, _) = listener.accept().await?;
+            /// server.write_all(b"hello").await?;
+            ///
+            /// let (mut read, _write) = client.into_split();
+            /// let mut memory = [0; 5];
+            /// let mut buf = ReadBuf::new(&mut memory);
+            /// let len = poll_fn(|cx| read.poll_peek(cx, &mut buf)).await?;
+            /// assert_eq!(buf.filled(), &b"hello"[..len]);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn poll_peek(
                 &mut self,
                 cx: &mut Context<'_>,
@@ -50,6 +73,27 @@ macro_rules! peeks {
             ///
             /// Cancel safe. The half keeps the waker of the last poll; see
             /// [`sync`](crate::sync#wakers).
+            ///
+            /// # Examples
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// use wakeful::io::{AsyncReadExt, AsyncWriteExt};
+            /// use wakeful::net::{TcpListener, TcpStream};
+            ///
+            /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+            /// let client = TcpStream::connect(listener.local_addr()?).await?;
+            /// let (mut server, _) = listener.accept().await?;
+            /// server.write_all(b"x").await?;
+            ///
+            /// let (mut read, _write) = client.into_split();
+            /// let mut first = [0; 1];
+            /// read.peek(&mut first).await?;
+            /// assert_eq!(first[0], read.read_u8().await?);
+            /// # Ok(())
+            /// # }
+            /// ```
             #[track_caller]
             pub fn peek<'p>(
                 &'p mut self,

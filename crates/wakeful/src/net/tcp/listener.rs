@@ -59,6 +59,10 @@ impl TcpListener {
     /// The future panics outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. If the future is dropped before it completes, no socket stays bound.
+    ///
     /// # Examples
     ///
     /// ```
@@ -205,6 +209,20 @@ impl TcpListener {
     /// # Errors
     ///
     /// Returns the kernel's error if the listener cannot be deregistered.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::TcpListener;
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let listener: std::net::TcpListener = listener.into_std()?;
+    /// listener.set_nonblocking(false)?; // now `accept` blocks
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn into_std(self) -> io::Result<net::TcpListener> {
         self.io.into_inner()
     }
@@ -234,6 +252,20 @@ impl TcpListener {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::TcpListener;
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// listener.set_ttl(64)?;
+    /// assert_eq!(listener.ttl()?, 64);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn ttl(&self) -> io::Result<u32> {
         self.io.ttl()
     }

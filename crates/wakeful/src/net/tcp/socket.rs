@@ -64,6 +64,20 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::TcpSocket;
+    ///
+    /// let socket = TcpSocket::new_v6()?;
+    /// socket.bind("[::1]:0".parse().unwrap())?;
+    /// let listener = socket.listen(128)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new_v6() -> io::Result<TcpSocket> {
         Self::new(Domain::IPV6)
     }
@@ -82,6 +96,19 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// use wakeful::net::TcpSocket;
+    ///
+    /// let socket = TcpSocket::new_v4()?;
+    /// socket.bind("127.0.0.1:0".parse().unwrap())?;
+    /// assert_ne!(socket.local_addr()?.port(), 0); // the kernel chose a port
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()?.as_socket().ok_or_else(not_ip)
     }
@@ -91,6 +118,16 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error if the option cannot be read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::TcpSocket::new_v4()?;
+    /// assert!(socket.take_error()?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.socket.take_error()
     }
@@ -148,7 +185,7 @@ impl TcpSocket {
         self.connect_at(addr, Location::caller())
     }
 
-    /// Connects to `addr`. `site` is the place that diagnostics show.
+    /// Connects to `addr`. Diagnostics show `site`.
     pub(super) async fn connect_at(
         self,
         addr: SocketAddr,

@@ -30,6 +30,18 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::TcpSocket::new_v4()?;
+    /// assert!(!socket.keepalive()?);
+    /// socket.set_keepalive(true)?;
+    /// assert!(socket.keepalive()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn keepalive(&self) -> io::Result<bool> {
         self.socket.keepalive()
     }
@@ -59,6 +71,17 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::TcpSocket::new_v4()?;
+    /// socket.set_reuseaddr(true)?;
+    /// assert!(socket.reuseaddr()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn reuseaddr(&self) -> io::Result<bool> {
         self.socket.reuse_address()
     }
@@ -88,6 +111,17 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::TcpSocket::new_v4()?;
+    /// socket.set_reuseport(true)?;
+    /// assert!(socket.reuseport()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn reuseport(&self) -> io::Result<bool> {
         self.socket.reuse_port()
     }
@@ -119,6 +153,19 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// The kernel doubles the size that was set, for its own bookkeeping.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::TcpSocket::new_v4()?;
+    /// socket.set_send_buffer_size(64 * 1024)?;
+    /// assert!(socket.send_buffer_size()? >= 64 * 1024);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn send_buffer_size(&self) -> io::Result<u32> {
         self.socket.send_buffer_size().map(|size| size as u32)
     }
@@ -150,6 +197,19 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// The kernel doubles the size that was set, for its own bookkeeping.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::TcpSocket::new_v4()?;
+    /// socket.set_recv_buffer_size(64 * 1024)?;
+    /// assert!(socket.recv_buffer_size()? >= 64 * 1024);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn recv_buffer_size(&self) -> io::Result<u32> {
         self.socket.recv_buffer_size().map(|size| size as u32)
     }
@@ -194,6 +254,22 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// `None` means that closing returns at once, and the kernel sends the data in the background.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// let socket = wakeful::net::TcpSocket::new_v4()?;
+    /// assert_eq!(socket.linger()?, None);
+    /// socket.set_zero_linger()?;
+    /// assert_eq!(socket.linger()?, Some(Duration::ZERO));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn linger(&self) -> io::Result<Option<Duration>> {
         self.socket.linger()
     }
@@ -224,6 +300,17 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::TcpSocket::new_v4()?;
+    /// socket.set_nodelay(true)?;
+    /// assert!(socket.nodelay()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn nodelay(&self) -> io::Result<bool> {
         self.socket.tcp_nodelay()
     }
@@ -233,6 +320,17 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::TcpSocket::new_v6()?;
+    /// socket.set_tclass_v6(0x10)?;
+    /// assert_eq!(socket.tclass_v6()?, 0x10);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn tclass_v6(&self) -> io::Result<u32> {
         self.socket.tclass_v6()
     }
@@ -242,6 +340,16 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::TcpSocket::new_v6()?;
+    /// socket.set_tclass_v6(0x10)?; // low delay
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_tclass_v6(&self, tclass: u32) -> io::Result<()> {
         self.socket.set_tclass_v6(tclass)
     }
@@ -251,6 +359,17 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::TcpSocket::new_v4()?;
+    /// socket.set_tos_v4(0x10)?; // low delay
+    /// assert_eq!(socket.tos_v4()?, 0x10);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn tos_v4(&self) -> io::Result<u32> {
         self.socket.tos_v4()
     }
@@ -300,6 +419,16 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::TcpSocket::new_v4()?;
+    /// assert_eq!(socket.device()?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn device(&self) -> io::Result<Option<Vec<u8>>> {
         self.socket.device()
     }
@@ -309,6 +438,17 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::TcpSocket::new_v4()?;
+    /// socket.bind_device(Some(b"eth0"))?;
+    /// assert_eq!(socket.device()?, Some(b"eth0".to_vec()));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn bind_device(&self, interface: Option<&[u8]>) -> io::Result<()> {
         self.socket.bind_device(interface)
     }

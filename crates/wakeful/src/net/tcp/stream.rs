@@ -120,6 +120,20 @@ impl TcpStream {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let client = TcpStream::connect(listener.local_addr()?).await?;
+    /// assert!(client.local_addr()?.ip().is_loopback());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.local_addr()
     }
@@ -129,6 +143,20 @@ impl TcpStream {
     /// # Errors
     ///
     /// Returns the kernel's error, for example `NotConnected`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let client = TcpStream::connect(listener.local_addr()?).await?;
+    /// assert_eq!(client.peer_addr()?, listener.local_addr()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.peer_addr()
     }
@@ -141,6 +169,28 @@ impl TcpStream {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::future::poll_fn;
+    /// use wakeful::io::{AsyncWriteExt, ReadBuf};
+    /// use wakeful::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let mut client = TcpStream::connect(listener.local_addr()?).await?;
+    /// let (server, _) = listener.accept().await?;
+    /// client.write_all(b"x").await?;
+    ///
+    /// let mut memory = [0; 8];
+    /// let mut buf = ReadBuf::new(&mut memory);
+    /// assert_eq!(poll_fn(|cx| server.poll_peek(cx, &mut buf)).await?, 1);
+    /// assert_eq!(server.try_read(&mut [0; 8])?, 1); // the byte is still there
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn poll_peek(
         &self,
         cx: &mut Context<'_>,
@@ -209,6 +259,22 @@ impl TcpStream {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let client = TcpStream::connect(listener.local_addr()?).await?;
+    /// assert!(!client.nodelay()?);
+    /// client.set_nodelay(true)?;
+    /// assert!(client.nodelay()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn nodelay(&self) -> io::Result<bool> {
         self.io.nodelay()
     }
@@ -245,6 +311,20 @@ impl TcpStream {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let client = TcpStream::connect(listener.local_addr()?).await?;
+    /// println!("{}", client.quickack()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn quickack(&self) -> io::Result<bool> {
         SockRef::from(self).tcp_quickack()
     }
@@ -256,6 +336,20 @@ impl TcpStream {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let client = TcpStream::connect(listener.local_addr()?).await?;
+    /// client.set_quickack(true)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_quickack(&self, quickack: bool) -> io::Result<()> {
         SockRef::from(self).set_tcp_quickack(quickack)
     }
@@ -265,6 +359,25 @@ impl TcpStream {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// `None` means that closing returns at once, and the kernel sends the data in the background.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    /// use wakeful::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let client = TcpStream::connect(listener.local_addr()?).await?;
+    /// assert_eq!(client.linger()?, None);
+    /// client.set_zero_linger()?;
+    /// assert_eq!(client.linger()?, Some(Duration::ZERO));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn linger(&self) -> io::Result<Option<Duration>> {
         SockRef::from(self).linger()
     }
@@ -312,6 +425,21 @@ impl TcpStream {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let client = TcpStream::connect(listener.local_addr()?).await?;
+    /// client.set_ttl(64)?;
+    /// assert_eq!(client.ttl()?, 64);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn ttl(&self) -> io::Result<u32> {
         self.io.ttl()
     }

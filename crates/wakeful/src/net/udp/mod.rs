@@ -105,6 +105,10 @@ impl UdpSocket {
     /// The future panics outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. If the future is dropped before it completes, no socket stays bound.
+    ///
     /// # Examples
     ///
     /// ```
@@ -141,6 +145,10 @@ impl UdpSocket {
     /// Returns the error of the last address if none is accepted, and `InvalidInput` if there is no
     /// address.
     ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. If the future is dropped before it completes, the socket is not connected.
+    ///
     /// # Examples
     ///
     /// ```
@@ -175,6 +183,19 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UdpSocket;
+    ///
+    /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
+    /// assert_ne!(socket.local_addr()?.port(), 0); // the kernel chose a port
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.local_addr()
     }
@@ -184,6 +205,21 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error, for example `NotConnected`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UdpSocket;
+    ///
+    /// let (a, b) = (UdpSocket::bind("127.0.0.1:0").await?, UdpSocket::bind("127.0.0.1:0").await?);
+    /// assert!(a.peer_addr().is_err());
+    /// a.connect(b.local_addr()?).await?;
+    /// assert_eq!(a.peer_addr()?, b.local_addr()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.peer_addr()
     }
@@ -239,6 +275,22 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::future::poll_fn;
+    /// use wakeful::net::UdpSocket;
+    ///
+    /// let (a, b) = (UdpSocket::bind("127.0.0.1:0").await?, UdpSocket::bind("127.0.0.1:0").await?);
+    /// let target = b.local_addr()?;
+    /// let len = poll_fn(|cx| a.poll_send_to(cx, b"hello", target)).await?;
+    /// assert_eq!(len, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn poll_send_to(
         &self,
         cx: &mut Context<'_>,
@@ -323,6 +375,25 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::future::poll_fn;
+    /// use wakeful::io::ReadBuf;
+    /// use wakeful::net::UdpSocket;
+    ///
+    /// let (a, b) = (UdpSocket::bind("127.0.0.1:0").await?, UdpSocket::bind("127.0.0.1:0").await?);
+    /// a.send_to(b"hello", b.local_addr()?).await?;
+    /// let mut memory = [0; 64];
+    /// let mut buf = ReadBuf::new(&mut memory);
+    /// poll_fn(|cx| b.poll_peek(cx, &mut buf)).await?;
+    /// assert_eq!(buf.filled(), b"hello");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn poll_peek(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.io.poll_recv_with(cx, |io| recv_into_read_buf(io, buf, PEEK))
     }
@@ -334,6 +405,23 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns `WouldBlock` if there is no datagram, and the kernel's error otherwise.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UdpSocket;
+    ///
+    /// let (a, b) = (UdpSocket::bind("127.0.0.1:0").await?, UdpSocket::bind("127.0.0.1:0").await?);
+    /// a.send_to(b"hello", b.local_addr()?).await?;
+    /// b.readable().await?;
+    /// let mut buf = [0; 64];
+    /// assert_eq!(b.try_peek(&mut buf)?, 5);
+    /// assert_eq!(b.try_recv(&mut buf)?, 5); // the datagram is still there
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_peek(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.io.try_recv_with(|io| recv_into_slice(io, buf, PEEK).map(len_only))
     }
@@ -381,6 +469,25 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::future::poll_fn;
+    /// use wakeful::io::ReadBuf;
+    /// use wakeful::net::UdpSocket;
+    ///
+    /// let (a, b) = (UdpSocket::bind("127.0.0.1:0").await?, UdpSocket::bind("127.0.0.1:0").await?);
+    /// a.send_to(b"hello", b.local_addr()?).await?;
+    /// let mut memory = [0; 64];
+    /// let mut buf = ReadBuf::new(&mut memory);
+    /// let sender = poll_fn(|cx| b.poll_peek_from(cx, &mut buf)).await?;
+    /// assert_eq!((sender, buf.filled()), (a.local_addr()?, &b"hello"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn poll_peek_from(
         &self,
         cx: &mut Context<'_>,
@@ -395,6 +502,21 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns `WouldBlock` if there is no datagram, and the kernel's error otherwise.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UdpSocket;
+    ///
+    /// let (a, b) = (UdpSocket::bind("127.0.0.1:0").await?, UdpSocket::bind("127.0.0.1:0").await?);
+    /// a.send_to(b"hello", b.local_addr()?).await?;
+    /// b.readable().await?;
+    /// assert_eq!(b.try_peek_from(&mut [0; 64])?, (5, a.local_addr()?));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.io.try_recv_with(|io| recv_into_slice(io, buf, PEEK).map(len_and_sender))
     }
@@ -435,16 +557,48 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::future::poll_fn;
+    /// use wakeful::net::UdpSocket;
+    ///
+    /// let (a, b) = (UdpSocket::bind("127.0.0.1:0").await?, UdpSocket::bind("127.0.0.1:0").await?);
+    /// a.send_to(b"hello", b.local_addr()?).await?;
+    /// let sender = poll_fn(|cx| b.poll_peek_sender(cx)).await?;
+    /// assert_eq!(sender, a.local_addr()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn poll_peek_sender(&self, cx: &mut Context<'_>) -> Poll<io::Result<SocketAddr>> {
         self.io.poll_recv_with(cx, peek_sender)
     }
 
-    /// Returns the sender of the next datagram without waiting, and leaves the datagram in the
-    /// queue.
+    /// Returns the sender of the next datagram without waiting.
+    ///
+    /// The datagram stays in the queue.
     ///
     /// # Errors
     ///
     /// Returns `WouldBlock` if there is no datagram, and the kernel's error otherwise.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UdpSocket;
+    ///
+    /// let (a, b) = (UdpSocket::bind("127.0.0.1:0").await?, UdpSocket::bind("127.0.0.1:0").await?);
+    /// a.send_to(b"hello", b.local_addr()?).await?;
+    /// b.readable().await?;
+    /// assert_eq!(b.try_peek_sender()?, a.local_addr()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_peek_sender(&self) -> io::Result<SocketAddr> {
         self.io.try_recv_with(peek_sender)
     }

@@ -11,6 +11,19 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// assert!(!socket.broadcast()?);
+    /// socket.set_broadcast(true)?;
+    /// assert!(socket.broadcast()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn broadcast(&self) -> io::Result<bool> {
         self.io.broadcast()
     }
@@ -41,6 +54,17 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// assert!(socket.multicast_loop_v4()?); // the kernel's default
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn multicast_loop_v4(&self) -> io::Result<bool> {
         self.io.multicast_loop_v4()
     }
@@ -50,6 +74,18 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// socket.set_multicast_loop_v4(false)?;
+    /// assert!(!socket.multicast_loop_v4()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_multicast_loop_v4(&self, on: bool) -> io::Result<()> {
         self.io.set_multicast_loop_v4(on)
     }
@@ -59,6 +95,17 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// assert_eq!(socket.multicast_ttl_v4()?, 1); // the kernel's default: this network only
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn multicast_ttl_v4(&self) -> io::Result<u32> {
         self.io.multicast_ttl_v4()
     }
@@ -90,6 +137,17 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::UdpSocket::bind("[::1]:0").await?;
+    /// assert!(socket.multicast_loop_v6()?); // the kernel's default
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn multicast_loop_v6(&self) -> io::Result<bool> {
         self.io.multicast_loop_v6()
     }
@@ -99,6 +157,17 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::UdpSocket::bind("[::1]:0").await?;
+    /// socket.set_multicast_loop_v6(false)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_multicast_loop_v6(&self, on: bool) -> io::Result<()> {
         self.io.set_multicast_loop_v6(on)
     }
@@ -135,6 +204,17 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::UdpSocket::bind("[::]:5353").await?;
+    /// socket.join_multicast_v6(&"ff02::fb".parse().unwrap(), 0)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn join_multicast_v6(&self, multiaddr: &Ipv6Addr, interface: u32) -> io::Result<()> {
         self.io.join_multicast_v6(multiaddr, interface)
     }
@@ -144,6 +224,21 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::net::Ipv4Addr;
+    ///
+    /// let socket = wakeful::net::UdpSocket::bind("0.0.0.0:5353").await?;
+    /// let group = Ipv4Addr::new(224, 0, 0, 251);
+    /// socket.join_multicast_v4(group, Ipv4Addr::UNSPECIFIED)?;
+    /// socket.leave_multicast_v4(group, Ipv4Addr::UNSPECIFIED)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn leave_multicast_v4(&self, multiaddr: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
         self.io.leave_multicast_v4(&multiaddr, &interface)
     }
@@ -153,6 +248,19 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::UdpSocket::bind("[::]:5353").await?;
+    /// let group = "ff02::fb".parse().unwrap();
+    /// socket.join_multicast_v6(&group, 0)?;
+    /// socket.leave_multicast_v6(&group, 0)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn leave_multicast_v6(&self, multiaddr: &Ipv6Addr, interface: u32) -> io::Result<()> {
         self.io.leave_multicast_v6(multiaddr, interface)
     }
@@ -162,6 +270,18 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// socket.set_ttl(8)?;
+    /// assert_eq!(socket.ttl()?, 8);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn ttl(&self) -> io::Result<u32> {
         self.io.ttl()
     }
@@ -192,6 +312,17 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// assert_eq!(socket.tos_v4()?, 0); // the kernel's default
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn tos_v4(&self) -> io::Result<u32> {
         SockRef::from(self).tos_v4()
     }
@@ -201,6 +332,18 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// socket.set_tos_v4(0x10)?; // low delay
+    /// assert_eq!(socket.tos_v4()?, 0x10);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_tos_v4(&self, tos: u32) -> io::Result<()> {
         SockRef::from(self).set_tos_v4(tos)
     }
@@ -224,6 +367,17 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::UdpSocket::bind("[::1]:0").await?;
+    /// assert_eq!(socket.tclass_v6()?, 0); // the kernel's default
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn tclass_v6(&self) -> io::Result<u32> {
         SockRef::from(self).tclass_v6()
     }
@@ -233,6 +387,17 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::UdpSocket::bind("[::1]:0").await?;
+    /// socket.set_tclass_v6(0x10)?; // low delay
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_tclass_v6(&self, tclass: u32) -> io::Result<()> {
         SockRef::from(self).set_tclass_v6(tclass)
     }
@@ -242,6 +407,17 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// assert_eq!(socket.device()?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn device(&self) -> io::Result<Option<Vec<u8>>> {
         SockRef::from(self).device()
     }
@@ -251,6 +427,17 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::UdpSocket::bind("0.0.0.0:0").await?;
+    /// socket.bind_device(Some(b"eth0"))?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn bind_device(&self, interface: Option<&[u8]>) -> io::Result<()> {
         SockRef::from(self).bind_device(interface)
     }

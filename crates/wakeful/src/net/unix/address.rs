@@ -28,6 +28,17 @@ pub struct SocketAddr(pub(super) net::SocketAddr);
 
 impl SocketAddr {
     /// Returns whether the address is unnamed, as that of a socket that was not bound.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let (a, _b) = wakeful::net::UnixStream::pair()?;
+    /// assert!(a.local_addr()?.is_unnamed());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_unnamed(&self) -> bool {
         self.0.is_unnamed()
     }
@@ -51,6 +62,20 @@ impl SocketAddr {
     }
 
     /// Returns the abstract name without the leading zero byte, if the address is one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UnixListener;
+    ///
+    /// let name = format!("wakeful-doc-abstract-{}", std::process::id());
+    /// let listener = UnixListener::bind(format!("\0{name}"))?;
+    /// assert_eq!(listener.local_addr()?.as_abstract_name(), Some(name.as_bytes()));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn as_abstract_name(&self) -> Option<&[u8]> {
         self.0.as_abstract_name()
     }

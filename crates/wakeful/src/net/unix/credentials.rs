@@ -7,6 +7,19 @@ use std::os::fd::{AsFd, AsRawFd};
 /// The credentials of the peer of a Unix socket, at the time of the connection.
 ///
 /// Returned by [`UnixStream::peer_cred`](super::UnixStream::peer_cred).
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let (a, _b) = wakeful::net::UnixStream::pair()?;
+/// let peer = a.peer_cred()?; // this process
+/// println!("user {}, group {}", peer.uid(), peer.gid());
+/// assert_eq!(peer.pid().map(|pid| pid as u32), Some(std::process::id()));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UCred {
     pid: Option<pid_t>,
@@ -16,11 +29,33 @@ pub struct UCred {
 
 impl UCred {
     /// Returns the user id.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let (a, b) = wakeful::net::UnixStream::pair()?;
+    /// assert_eq!(a.peer_cred()?.uid(), b.peer_cred()?.uid()); // the user of this process
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn uid(&self) -> uid_t {
         self.uid
     }
 
     /// Returns the group id.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let (a, b) = wakeful::net::UnixStream::pair()?;
+    /// assert_eq!(a.peer_cred()?.gid(), b.peer_cred()?.gid()); // the group of this process
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn gid(&self) -> gid_t {
         self.gid
     }
@@ -28,6 +63,18 @@ impl UCred {
     /// Returns the process id, if the kernel reports it.
     ///
     /// The process may have exited since. Linux reports 0 for a process in another pid namespace.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let (a, _b) = wakeful::net::UnixStream::pair()?;
+    /// let pid = a.peer_cred()?.pid().unwrap();
+    /// assert_eq!(pid as u32, std::process::id());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn pid(&self) -> Option<pid_t> {
         self.pid
     }

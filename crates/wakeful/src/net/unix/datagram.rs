@@ -131,6 +131,23 @@ impl UnixDatagram {
     ///
     /// Panics outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UnixDatagram;
+    ///
+    /// let name = format!("\0wakeful-doc-unbound-{}", std::process::id()); // abstract
+    /// let receiver = UnixDatagram::bind(&name)?;
+    /// let sender = UnixDatagram::unbound()?;
+    /// sender.send_to(b"hello", &name).await?;
+    /// let (len, addr) = receiver.recv_from(&mut [0; 64]).await?;
+    /// assert!(len == 5 && addr.is_unnamed());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn unbound() -> io::Result<UnixDatagram> {
         Self::register_nonblocking(net::UnixDatagram::unbound()?)
@@ -228,6 +245,23 @@ impl UnixDatagram {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::future::poll_fn;
+    /// use wakeful::net::UnixDatagram;
+    ///
+    /// let name = format!("\0wakeful-doc-poll-send-to-{}", std::process::id()); // abstract
+    /// let _receiver = UnixDatagram::bind(&name)?;
+    /// let sender = UnixDatagram::unbound()?;
+    /// let len = poll_fn(|cx| sender.poll_send_to(cx, b"hello", &name)).await?;
+    /// assert_eq!(len, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn poll_send_to<P: AsRef<Path>>(
         &self,
         cx: &mut Context<'_>,
@@ -243,6 +277,22 @@ impl UnixDatagram {
     /// # Errors
     ///
     /// Returns `WouldBlock` if the receiver's queue is full, and the kernel's error otherwise.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UnixDatagram;
+    ///
+    /// let name = format!("\0wakeful-doc-try-send-to-{}", std::process::id()); // abstract
+    /// let _receiver = UnixDatagram::bind(&name)?;
+    /// let sender = UnixDatagram::unbound()?;
+    /// sender.writable().await?;
+    /// assert_eq!(sender.try_send_to(b"hello", &name)?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_send_to<P: AsRef<Path>>(&self, buf: &[u8], target: P) -> io::Result<usize> {
         let target = SocketAddr::from_path(target.as_ref())?.to_raw()?;
         self.io.try_send_with(|io| send_to(io, buf, &target))
@@ -253,6 +303,17 @@ impl UnixDatagram {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let (a, _b) = wakeful::net::UnixDatagram::pair()?;
+    /// assert!(a.local_addr()?.is_unnamed());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.local_addr().map(SocketAddr)
     }
@@ -262,6 +323,20 @@ impl UnixDatagram {
     /// # Errors
     ///
     /// Returns the kernel's error, for example `NotConnected`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UnixDatagram;
+    ///
+    /// assert!(UnixDatagram::unbound()?.peer_addr().is_err());
+    /// let (a, _b) = UnixDatagram::pair()?;
+    /// assert!(a.peer_addr()?.is_unnamed());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.peer_addr().map(SocketAddr)
     }

@@ -83,6 +83,21 @@ impl UnixListener {
     ///
     /// Panics outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UnixListener;
+    ///
+    /// let name = format!("\0wakeful-doc-bind-addr-{}", std::process::id()); // abstract
+    /// let addr = UnixListener::bind(&name)?.local_addr()?; // closes the listener
+    /// let listener = UnixListener::bind_addr(&addr)?;
+    /// assert_eq!(listener.local_addr()?.as_abstract_name(), addr.as_abstract_name());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn bind_addr(socket_addr: &SocketAddr) -> io::Result<UnixListener> {
         let listener = net::UnixListener::bind_addr(&socket_addr.0)?;
@@ -102,6 +117,23 @@ impl UnixListener {
     ///
     /// Panics outside of a runtime with I/O enabled, and, with debug assertions, if the listener is
     /// in blocking mode.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::os::linux::net::SocketAddrExt;
+    /// use std::os::unix::net::{SocketAddr, UnixListener as StdListener};
+    /// use wakeful::net::UnixListener;
+    ///
+    /// let name = format!("wakeful-doc-from-std-{}", std::process::id());
+    /// let listener = StdListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+    /// listener.set_nonblocking(true)?;
+    /// let _listener = UnixListener::from_std(listener)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn from_std(listener: net::UnixListener) -> io::Result<UnixListener> {
         check_nonblocking(&listener)?;
@@ -118,6 +150,20 @@ impl UnixListener {
     /// # Errors
     ///
     /// Returns the kernel's error if the listener cannot be deregistered.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UnixListener;
+    ///
+    /// let name = format!("\0wakeful-doc-into-std-{}", std::process::id()); // abstract
+    /// let listener = UnixListener::bind(&name)?.into_std()?;
+    /// listener.set_nonblocking(false)?; // now `accept` blocks
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn into_std(self) -> io::Result<net::UnixListener> {
         self.io.into_inner()
     }
@@ -127,6 +173,20 @@ impl UnixListener {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UnixListener;
+    ///
+    /// let name = format!("wakeful-doc-local-addr-{}", std::process::id());
+    /// let listener = UnixListener::bind(format!("\0{name}"))?; // abstract
+    /// assert_eq!(listener.local_addr()?.as_abstract_name(), Some(name.as_bytes()));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.local_addr().map(SocketAddr)
     }
@@ -136,6 +196,19 @@ impl UnixListener {
     /// # Errors
     ///
     /// Returns the kernel's error if the option cannot be read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UnixListener;
+    ///
+    /// let name = format!("\0wakeful-doc-take-error-{}", std::process::id()); // abstract
+    /// assert!(UnixListener::bind(&name)?.take_error()?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.io.take_error()
     }
@@ -195,6 +268,23 @@ impl UnixListener {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::future::poll_fn;
+    /// use wakeful::net::{UnixListener, UnixStream};
+    ///
+    /// let name = format!("\0wakeful-doc-poll-accept-{}", std::process::id()); // abstract
+    /// let listener = UnixListener::bind(&name)?;
+    /// let _client = UnixStream::connect(&name).await?;
+    /// let (_server, peer) = poll_fn(|cx| listener.poll_accept(cx)).await?;
+    /// assert!(peer.is_unnamed());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(UnixStream, SocketAddr)>> {
         let accepted = self.io.poll_io(Direction::Read, cx, WaitKind::Accept, accept);

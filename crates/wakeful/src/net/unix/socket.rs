@@ -64,6 +64,20 @@ impl UnixSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::{UnixListener, UnixSocket};
+    ///
+    /// let name = format!("\0wakeful-doc-new-stream-{}", std::process::id()); // abstract
+    /// let _listener = UnixListener::bind(&name)?;
+    /// let _client = UnixSocket::new_stream()?.connect(&name).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new_stream() -> io::Result<UnixSocket> {
         Self::new(Type::STREAM)
     }
@@ -80,6 +94,21 @@ impl UnixSocket {
     /// # Errors
     ///
     /// Returns the kernel's error, for example `AddrInUse`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UnixSocket;
+    ///
+    /// let name = format!("\0wakeful-doc-bind-{}", std::process::id()); // abstract
+    /// let socket = UnixSocket::new_stream()?;
+    /// socket.bind(&name)?;
+    /// let error = UnixSocket::new_stream()?.bind(&name).unwrap_err();
+    /// assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn bind(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let addr = SocketAddr::from_path(path.as_ref())?.to_raw()?;
         Ok(rustix::net::bind(&self.socket, &addr)?)
@@ -97,6 +126,23 @@ impl UnixSocket {
     ///
     /// Panics outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::{UnixSocket, UnixStream};
+    ///
+    /// let name = format!("\0wakeful-doc-listen-{}", std::process::id()); // abstract
+    /// let socket = UnixSocket::new_stream()?;
+    /// socket.bind(&name)?;
+    /// let listener = socket.listen(16)?;
+    /// let _client = UnixStream::connect(&name).await?;
+    /// listener.accept().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn listen(self, backlog: u32) -> io::Result<UnixListener> {
         self.reject_type(Type::DGRAM, "listen cannot be called on a datagram socket")?;
@@ -143,7 +189,7 @@ impl UnixSocket {
         }
     }
 
-    /// Connects to `addr`. `site` is the place that diagnostics show.
+    /// Connects to `addr`. Diagnostics show `site`.
     pub(super) async fn connect_at(
         self,
         addr: &SocketAddr,
@@ -167,6 +213,20 @@ impl UnixSocket {
     ///
     /// Panics outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UnixSocket;
+    ///
+    /// let datagram = UnixSocket::new_datagram()?.datagram()?;
+    /// assert!(datagram.local_addr()?.is_unnamed());
+    /// assert!(UnixSocket::new_stream()?.datagram().is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn datagram(self) -> io::Result<UnixDatagram> {
         self.reject_type(Type::STREAM, "datagram cannot be called on a stream socket")?;

@@ -93,6 +93,21 @@ impl UnixStream {
     /// # Cancel safety
     ///
     /// Dropping the future closes the socket.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::{UnixListener, UnixStream};
+    ///
+    /// let name = format!("\0wakeful-doc-connect-addr-{}", std::process::id()); // abstract
+    /// let listener = UnixListener::bind(&name)?;
+    /// let _client = UnixStream::connect_addr(&listener.local_addr()?).await?;
+    /// listener.accept().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn connect_addr(
         socket_addr: &SocketAddr,
@@ -159,6 +174,17 @@ impl UnixStream {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let (a, _b) = wakeful::net::UnixStream::pair()?;
+    /// assert!(a.local_addr()?.is_unnamed());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.local_addr().map(SocketAddr)
     }
@@ -168,6 +194,21 @@ impl UnixStream {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::{UnixListener, UnixStream};
+    ///
+    /// let name = format!("wakeful-doc-peer-addr-{}", std::process::id());
+    /// let _listener = UnixListener::bind(format!("\0{name}"))?; // abstract
+    /// let client = UnixStream::connect(format!("\0{name}")).await?;
+    /// assert_eq!(client.peer_addr()?.as_abstract_name(), Some(name.as_bytes()));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.peer_addr().map(SocketAddr)
     }

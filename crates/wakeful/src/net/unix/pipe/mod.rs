@@ -21,24 +21,19 @@
 //! ```
 
 mod open_options;
+mod receiver;
+mod sender;
 
 pub use open_options::OpenOptions;
+pub use receiver::Receiver;
+pub use sender::Sender;
 
-use crate::driver::io_readiness::Readiness;
-use crate::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use crate::net::stream_io::StreamIo;
-use crate::runtime::poll_evented::PollEvented;
-use crate::runtime::registration::OpSource;
-use bytes::BufMut;
-use rustix::fs::{FileType, OFlags};
+use rustix::fs::FileType;
 use rustix::pipe::PipeFlags;
-use std::fs::File;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::panic::Location;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::os::fd::{AsFd, OwnedFd};
 
 /// Creates an anonymous pipe.
 ///
@@ -90,23 +85,6 @@ impl StreamIo for OwnedFd {
     }
 }
 
-/// The write end of a pipe.
-///
-/// When the last sender of a pipe is dropped, its receiver reaches the end of the data. Write with
-/// the methods of [`AsyncWriteExt`](crate::io::AsyncWriteExt).
-#[derive(Debug)]
-pub struct Sender {
-    io: PollEvented<OwnedFd>,
-}
-
-/// The read end of a pipe.
-///
-/// Read with the methods of [`AsyncReadExt`](crate::io::AsyncReadExt).
-#[derive(Debug)]
-pub struct Receiver {
-    io: PollEvented<OwnedFd>,
-}
-
 /// Implements the methods that both ends have.
 macro_rules! ends {
     ($end:ident, $interest:expr, $mask:expr, $access:expr, $message:literal) => {
@@ -122,6 +100,22 @@ macro_rules! ends {
             ///
             /// Panics outside of a runtime with I/O enabled; see
             /// [`enable_io`](crate::runtime::Builder::enable_io).
+            ///
+            /// # Examples
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// use std::fs::File;
+            /// use std::os::fd::OwnedFd;
+            /// use wakeful::net::unix::pipe;
+            ///
+            /// let (reader, writer) = std::io::pipe()?;
+            /// let _receiver = pipe::Receiver::from_file(File::from(OwnedFd::from(reader)))?;
+            /// let _sender = pipe::Sender::from_file(File::from(OwnedFd::from(writer)))?;
+            /// # Ok(())
+            /// # }
+            /// ```
             #[track_caller]
             pub fn from_file(file: File) -> io::Result<$end> {
                 Self::from_owned_fd(file.into())
@@ -138,6 +132,20 @@ macro_rules! ends {
             ///
             /// Panics outside of a runtime with I/O enabled; see
             /// [`enable_io`](crate::runtime::Builder::enable_io).
+            ///
+            /// # Examples
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// use wakeful::net::unix::pipe;
+            ///
+            /// let (reader, writer) = std::io::pipe()?;
+            /// let _receiver = pipe::Receiver::from_owned_fd(reader.into())?;
+            /// let _sender = pipe::Sender::from_owned_fd(writer.into())?;
+            /// # Ok(())
+            /// # }
+            /// ```
             #[track_caller]
             pub fn from_owned_fd(owned_fd: OwnedFd) -> io::Result<$end> {
                 check_pipe(&owned_fd)?;
@@ -161,6 +169,22 @@ macro_rules! ends {
             ///
             /// Panics outside of a runtime with I/O enabled; see
             /// [`enable_io`](crate::runtime::Builder::enable_io).
+            ///
+            /// # Examples
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// use std::fs::File;
+            /// use wakeful::net::unix::pipe;
+            ///
+            /// let (sender, receiver) = pipe::pipe()?;
+            /// let (sender, receiver) = (sender.into_nonblocking_fd()?, receiver.into_nonblocking_fd()?);
+            /// let _sender = pipe::Sender::from_file_unchecked(File::from(sender))?;
+            /// let _receiver = pipe::Receiver::from_file_unchecked(File::from(receiver))?;
+            /// # Ok(())
+            /// # }
+            /// ```
             #[track_caller]
             pub fn from_file_unchecked(file: File) -> io::Result<$end> {
                 Self::from_owned_fd_unchecked(file.into())
@@ -178,6 +202,21 @@ macro_rules! ends {
             ///
             /// Panics outside of a runtime with I/O enabled; see
             /// [`enable_io`](crate::runtime::Builder::enable_io).
+            ///
+            /// # Examples
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// use wakeful::net::unix::pipe;
+            ///
+            /// let (sender, receiver) = pipe::pipe()?;
+            /// let (sender, receiver) = (sender.into_nonblocking_fd()?, receiver.into_nonblocking_fd()?);
+            /// let _sender = pipe::Sender::from_owned_fd_unchecked(sender)?;
+            /// let _receiver = pipe::Receiver::from_owned_fd_unchecked(receiver)?;
+            /// # Ok(())
+            /// # }
+            /// ```
             #[track_caller]
             pub fn from_owned_fd_unchecked(owned_fd: OwnedFd) -> io::Result<$end> {
                 Ok(Self { io: PollEvented::new(owned_fd, $interest)? })
@@ -188,6 +227,23 @@ macro_rules! ends {
             /// # Errors
             ///
             /// Returns the kernel's error.
+            ///
+            /// # Examples
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// use std::io::{Read, Write};
+            /// use wakeful::net::unix::pipe;
+            ///
+            /// let (sender, receiver) = pipe::pipe()?;
+            /// let mut writer = std::io::PipeWriter::from(sender.into_blocking_fd()?);
+            /// let mut reader = std::io::PipeReader::from(receiver.into_blocking_fd()?);
+            /// writer.write_all(b"x")?;
+            /// reader.read_exact(&mut [0; 1])?;
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn into_blocking_fd(self) -> io::Result<OwnedFd> {
                 let fd = self.into_nonblocking_fd()?;
                 let flags = rustix::fs::fcntl_getfl(&fd)?;
@@ -200,6 +256,22 @@ macro_rules! ends {
             /// # Errors
             ///
             /// Returns the kernel's error.
+            ///
+            /// # Examples
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// use std::io::{ErrorKind, Read};
+            /// use wakeful::net::unix::pipe;
+            ///
+            /// let (_sender, receiver) = pipe::pipe()?;
+            /// let mut reader = std::io::PipeReader::from(receiver.into_nonblocking_fd()?);
+            /// let error = reader.read(&mut [0; 1]).unwrap_err();
+            /// assert_eq!(error.kind(), ErrorKind::WouldBlock);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn into_nonblocking_fd(self) -> io::Result<OwnedFd> {
                 self.io.into_inner()
             }
@@ -217,6 +289,22 @@ macro_rules! ends {
             /// # Cancel safety
             ///
             /// Cancel safe. The pipe stays ready until an operation fails with `WouldBlock`.
+            ///
+            /// # Examples
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// use wakeful::io::Interest;
+            /// use wakeful::net::unix::pipe;
+            ///
+            /// let (sender, receiver) = pipe::pipe()?;
+            /// assert!(sender.ready(Interest::WRITABLE).await?.is_writable());
+            /// drop(sender);
+            /// assert!(receiver.ready(Interest::READABLE).await?.is_read_closed());
+            /// # Ok(())
+            /// # }
+            /// ```
             #[track_caller]
             pub fn ready(
                 &self,
@@ -234,6 +322,23 @@ macro_rules! ends {
             ///
             /// Returns `WouldBlock` without calling `f` if the pipe is not known to be ready, and
             /// the error of `f` otherwise.
+            ///
+            /// # Examples
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// use std::io::{Error, ErrorKind};
+            /// use wakeful::net::unix::pipe;
+            ///
+            /// let (sender, _receiver) = pipe::pipe()?;
+            /// sender.writable().await?;
+            /// // An operation of another library that finds the pipe full.
+            /// let full = || Err::<(), _>(Error::from(ErrorKind::WouldBlock));
+            /// assert_eq!(sender.try_io(full).unwrap_err().kind(), ErrorKind::WouldBlock);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn try_io<R>(&self, f: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
                 self.io.try_io(OpSource::User, $mask, |_| f())
             }
@@ -252,187 +357,7 @@ macro_rules! ends {
         }
     };
 }
-ends!(
-    Sender,
-    mio::Interest::WRITABLE,
-    Readiness::WRITE,
-    OFlags::WRONLY,
-    "not in O_WRONLY or O_RDWR access mode"
-);
-ends!(
-    Receiver,
-    mio::Interest::READABLE,
-    Readiness::READ,
-    OFlags::RDONLY,
-    "not in O_RDONLY or O_RDWR access mode"
-);
-
-impl Sender {
-    /// Waits until the pipe is writable, or all receivers are closed.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the runtime has shut down.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. The pipe stays writable until an operation fails with `WouldBlock`.
-    #[track_caller]
-    pub fn writable(&self) -> impl Future<Output = io::Result<()>> + Send + Sync + '_ {
-        let ready = self.io.ready_for(Interest::WRITABLE, Location::caller());
-        async { ready.await.map(drop) }
-    }
-
-    /// Polls for write readiness.
-    ///
-    /// Only the task of the last call is woken. Any number of tasks may wait with
-    /// [`writable`](Self::writable).
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the runtime has shut down.
-    pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.io.poll_write_ready(cx)
-    }
-
-    /// Writes bytes without waiting, and returns how many were accepted.
-    ///
-    /// A write of up to `PIPE_BUF` bytes (4096 on Linux) is atomic: all or nothing.
-    ///
-    /// # Errors
-    ///
-    /// Returns `WouldBlock` if the pipe is full, and the kernel's error otherwise.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[wakeful::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// use wakeful::net::unix::pipe;
-    ///
-    /// let (sender, receiver) = pipe::pipe()?;
-    /// sender.writable().await?;
-    /// assert_eq!(sender.try_write(b"hello")?, 5);
-    /// receiver.readable().await?;
-    /// let mut buf = [0; 64];
-    /// assert_eq!(receiver.try_read(&mut buf)?, 5);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
-        self.io.try_send(buf)
-    }
-
-    /// Writes bytes from several buffers without waiting, and returns how many were accepted.
-    ///
-    /// # Errors
-    ///
-    /// Returns `WouldBlock` if the pipe is full, and the kernel's error otherwise.
-    pub fn try_write_vectored(&self, buf: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.io.try_send_vectored(buf)
-    }
-}
-
-impl Receiver {
-    /// Waits until the pipe is readable, or all senders are closed.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the runtime has shut down.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. The pipe stays readable until an operation fails with `WouldBlock`.
-    #[track_caller]
-    pub fn readable(&self) -> impl Future<Output = io::Result<()>> + Send + Sync + '_ {
-        let ready = self.io.ready_for(Interest::READABLE, Location::caller());
-        async { ready.await.map(drop) }
-    }
-
-    /// Polls for read readiness.
-    ///
-    /// Only the task of the last call is woken. Any number of tasks may wait with
-    /// [`readable`](Self::readable).
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the runtime has shut down.
-    pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.io.poll_read_ready(cx)
-    }
-
-    /// Reads available bytes without waiting, and returns how many.
-    ///
-    /// `Ok(0)` means that all senders are closed, or that `buf` is empty.
-    ///
-    /// # Errors
-    ///
-    /// Returns `WouldBlock` if there is nothing to read, and the kernel's error otherwise.
-    #[track_caller]
-    pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.io.try_recv(buf)
-    }
-
-    /// Reads available bytes into several buffers without waiting, and returns how many.
-    ///
-    /// # Errors
-    ///
-    /// Returns `WouldBlock` if there is nothing to read, and the kernel's error otherwise.
-    pub fn try_read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.io.try_recv_vectored(bufs)
-    }
-
-    /// Reads available bytes into a [`BufMut`] without waiting, and returns how many.
-    ///
-    /// # Errors
-    ///
-    /// Returns `WouldBlock` if there is nothing to read, and the kernel's error otherwise.
-    pub fn try_read_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
-        self.io.try_recv_buf(buf)
-    }
-}
-
-impl AsyncWrite for Sender {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.io.poll_send(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.io.poll_send_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    /// Does nothing: the pipe has no user-space buffer.
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    /// Does nothing: a pipe is closed by dropping it.
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncRead for Receiver {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        self.io.poll_recv(cx, buf)
-    }
-}
+pub(super) use ends;
 
 fn check_pipe(file: impl AsFd) -> io::Result<()> {
     let stat = rustix::fs::fstat(file)?;

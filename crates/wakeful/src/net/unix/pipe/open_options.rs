@@ -28,6 +28,20 @@ pub struct OpenOptions {
 
 impl OpenOptions {
     /// Creates the default options: one direction, and only FIFOs are opened.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::unix::pipe;
+    ///
+    /// // Not a FIFO.
+    /// let error = pipe::OpenOptions::new().open_receiver("/proc/self/exe").unwrap_err();
+    /// assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new() -> OpenOptions {
         OpenOptions::default()
     }
@@ -57,6 +71,18 @@ impl OpenOptions {
     /// Sets whether to skip the check that the file is a FIFO.
     ///
     /// A file of another kind may not work with the poller.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::unix::pipe;
+    ///
+    /// let receiver = pipe::OpenOptions::new().unchecked(true).open_receiver("/dev/input/event0")?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn unchecked(&mut self, value: bool) -> &mut Self {
         self.unchecked = value;
         self
@@ -75,6 +101,21 @@ impl OpenOptions {
     ///
     /// Panics outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncReadExt;
+    /// use wakeful::net::unix::pipe;
+    ///
+    /// let mut receiver = pipe::OpenOptions::new().open_receiver("/run/log.pipe")?;
+    /// let mut text = String::new();
+    /// receiver.read_to_string(&mut text).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn open_receiver<P: AsRef<Path>>(&self, path: P) -> io::Result<Receiver> {
         let file = self.open(path.as_ref(), std::fs::OpenOptions::new().read(true))?;
