@@ -1,4 +1,4 @@
-//! A server with 300 connections, whose dump docs/WHY.md shows. `WAKEFUL_DUMP_AFTER=500ms` prints it.
+//! A server with 300 connections, whose dump docs/WHY.md shows. `WAKEFUL_DUMP_AFTER=500ms` prints it, Ctrl-C ends it.
 
 use std::time::Duration;
 use wakeful::io::{AsyncReadExt, AsyncWriteExt};
@@ -7,7 +7,7 @@ use wakeful::sync::{mpsc, watch};
 use wakeful::time::sleep;
 
 #[wakeful::main(worker_threads = 2)]
-async fn main() -> std::io::Result<()> {
+pub(crate) async fn main() -> std::io::Result<()> {
     let (stop, stopped) = watch::channel(false);
     let (log, mut lines) = mpsc::channel::<String>(8);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -22,7 +22,7 @@ async fn main() -> std::io::Result<()> {
         clients.push(TcpStream::connect(address).await?);
     }
     clients[7].write_all(b"hello").await?;
-    sleep(Duration::from_secs(1)).await; // the bug: it does not receive
+    sleep(Duration::from_secs(3600)).await; // the bug: it does not receive
     stop.send_replace(true);
     while lines.recv().await.is_some() {}
     Ok(())

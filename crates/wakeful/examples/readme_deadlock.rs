@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 use wakeful::{sync::Mutex, time::sleep};
 
 #[wakeful::main]
-async fn main() {
+pub(crate) async fn main() {
     let (a, b) = (Arc::new(Mutex::new(1)), Arc::new(Mutex::new(2)));
     let add = |x: Arc<Mutex<i32>>, y: Arc<Mutex<i32>>| async move {
         let x = x.lock().await;

@@ -3,7 +3,7 @@
 //! The API is that of tokio: `spawn`, channels and locks, timers, sockets, files, processes and
 //! signals have the same names and signatures. In addition, the runtime watches itself, also in
 //! release builds. It reports tasks that no waker can wake any more, deadlocks, blocked worker
-//! threads and unobserved panics, with the place in the source and a fix. See [`inspect`].
+//! threads and unobserved panics, with the line of the source and a fix. See [`inspect`].
 //!
 //! # When to use it
 //!
@@ -85,6 +85,7 @@
 //! | `fs` | files and directories |
 //! | `process` | child processes |
 //! | `signal` | signals, `ctrl_c` |
+//! | `page` | the live page in a browser |
 //! | `test-util` | `time::pause`, `advance` and `resume`, `Builder::start_paused` |
 //! | `parking_lot` | nothing; accepted because tokio has it |
 //!
@@ -95,6 +96,8 @@
 //! | `WAKEFUL_WORKER_THREADS` | number of workers, unless `Builder::worker_threads` is set |
 //! | `TOKIO_WORKER_THREADS` | the same, if `WAKEFUL_WORKER_THREADS` is not set |
 //! | `WAKEFUL_DUMP_AFTER` | prints a dump of each runtime once, after a duration such as `10s` |
+//! | `WAKEFUL_DUMP` | `full`: dumps list each task |
+//! | `WAKEFUL_PAGE` | `1` or an address: serves the live page, and prints its URL |
 //! | `WAKEFUL_TEST_TIMEOUT` | time limit of each test, such as `30s` |
 //! | `WAKEFUL_REPORT` | which reports are delivered, `off`, `proven` or `all`, and how, `text` or `json` |
 //! | `WAKEFUL_REPORTS` | appends each report to this file |

@@ -233,3 +233,42 @@ fn a_local_task_that_delays_no_other_is_not_reported() {
     assert_eq!(blocked(&first).worker(), Some(0), "{first}");
     assert!(told.try_recv().is_err(), "the local task delays no other");
 }
+
+/// Uses the CPU for much longer than the limit of the runtime in its test.
+fn compute() {
+    let cpu_time = || {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the kernel writes into `time`, which lives until after the call.
+        assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) }, 0);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    };
+    let end = cpu_time() + Duration::from_millis(300);
+    while cpu_time() < end {}
+}
+
+/// The hook of std does so with `RUST_BACKTRACE=1`: it looks up the functions of the stack.
+#[test]
+fn a_panic_hook_that_computes_is_not_a_blocked_poll() {
+    const COMPUTES: &str = "the hook computes";
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| match info.payload().downcast_ref::<&str>() {
+        Some(&COMPUTES) => compute(),
+        _ => hook(info),
+    }));
+    for builder in [Builder::new_current_thread, Builder::new_multi_thread] {
+        let (tell, told) = channel();
+        let hook = move |report: &Report| drop(tell.send(report.clone()));
+        let after = Some(Duration::from_millis(20));
+        let rt = builder().report_blocked_after(after).on_report(hook).build().unwrap();
+        let panics = rt.spawn(async { std::panic::panic_any(COMPUTES) });
+        assert!(rt.block_on(panics).is_err());
+        let task = rt.spawn(async move { waits_for_its_report(&told) });
+        let id = task.id();
+        let (report, _) = rt.block_on(task).unwrap();
+        assert_eq!(
+            blocked(&report).task().id(),
+            Some(id),
+            "the first report is of the second task"
+        );
+    }
+}

@@ -54,7 +54,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 }
 
 #[test]
-fn results_arrive_from_tasks_roots_and_handles() {
+fn results_arrive_in_tasks_in_block_on_and_through_handles() {
     for rt in runtimes() {
         assert_eq!(rt.block_on(rt.spawn_blocking(|| 6 * 7)).unwrap(), 42, "{}", rt.name);
         assert_eq!(rt.block_on(async { spawn_blocking(|| "root").await }).unwrap(), "root");

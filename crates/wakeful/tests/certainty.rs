@@ -193,7 +193,7 @@ mod programs {
                 let _ = goes.await;
             }
         };
-        // A worker of a pool: it is no child of the task that sends the jobs.
+        // A worker of a pool: it is not a child of the task that sends the jobs.
         wakeful::spawn(async move { drop(wakeful::spawn(works)) }).await.unwrap();
         let slot = slots.acquire().await.unwrap();
         jobs.send((slot, goes)).await.unwrap();
@@ -554,7 +554,7 @@ fn a_task_that_wakes_itself_is_suspected_of_spinning() {
         assert!(matches!(&*reports, [Report::Spinning(_)]), "{reports:?}");
         assert_suspected(&reports);
         let text = reports[0].to_string();
-        assert!(text.contains("this is no bug") && text.contains("yield_now().await"), "{text}");
+        assert!(text.contains("this is not a bug") && text.contains("yield_now().await"), "{text}");
     }
 }
 

@@ -44,8 +44,11 @@ fn reported(rt: &Runtime, told: Receiver<Report>, program: Program) -> Deadlock 
         // `block_on` must not block, so another thread waits.
         let report = wakeful::task::spawn_blocking(move || told.recv_timeout(LIMIT));
         let report = report.await.unwrap().expect("a report");
-        program.abort();
         let text = report.to_string();
+        // The text stays the same when the sockets of the program are closed.
+        program.abort();
+        assert!(program.await.unwrap_err().is_cancelled());
+        assert_eq!(report.to_string(), text);
         assert_eq!(report.certainty(), Certainty::Suspected, "{text}");
         assert!(text.contains("  assumes: "), "{text}");
         let Report::Deadlock(deadlock) = report else { panic!("{text}") };

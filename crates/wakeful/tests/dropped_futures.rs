@@ -334,7 +334,7 @@ fn reporting() -> impl Iterator<Item = TestRuntime> {
         .map(|(name, mut builder)| watch(name, builder.enable_all().on_orphan(Report)))
 }
 
-/// The task is no orphan while its waker lies with the resource, and one as soon as `end` has dropped that.
+/// The task is not an orphan while its waker lies with the resource, and one as soon as `end` has dropped that.
 fn is_orphaned_by<T: Send + 'static>(
     make: impl Fn(&TestRuntime) -> T,
     poll: fn(&mut T, &mut Context<'_>),

@@ -344,7 +344,7 @@ fn the_age_of_a_block_on_is_its_own() {
 
 /// A future that is itself the resource does not know where it is awaited.
 #[test]
-fn each_place_says_what_it_is() {
+fn each_site_says_what_it_is() {
     let rt = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     rt.block_on(async {
         let mut tasks = task::JoinSet::new();
@@ -373,7 +373,7 @@ fn each_place_says_what_it_is() {
             tasks.build_task().name(name).spawn(waits).unwrap();
         }
         let dump = dump_at_rest().await;
-        let place = |name: &str| dump.find_named(name).unwrap().waiting_on().unwrap().place();
+        let label = |name: &str| dump.find_named(name).unwrap().waiting_on().unwrap().site_label();
         for (name, expected) in [
             ("JoinHandle", "spawned at"),
             ("any", "awaited at"),
@@ -383,15 +383,15 @@ fn each_place_says_what_it_is() {
             ("by call", "awaited at"),
             ("by poll", "made at"),
         ] {
-            assert_eq!(place(name), expected, "{name}: {dump}");
+            assert_eq!(label(name), expected, "{name}: {dump}");
         }
         for (kind, _) in all_kinds() {
             if !matches!(kind, "JoinHandle" | "oneshot::Receiver" | "sleep") {
-                assert_eq!(place(kind), "awaited at", "{kind}: {dump}");
+                assert_eq!(label(kind), "awaited at", "{kind}: {dump}");
             }
         }
-        assert!(!dump.to_string().contains(", at "), "each place has a word: {dump}");
+        assert!(!dump.to_string().contains(", at "), "each site has a word: {dump}");
         let json = dump.to_json();
-        assert!(json.contains(r#""place":"channel made at""#), "{json}");
+        assert!(json.contains(r#""site_label":"channel made at""#), "{json}");
     });
 }

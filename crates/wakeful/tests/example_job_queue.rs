@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use wakeful::runtime::{Builder, OrphanPolicy};
-use wakeful::sync::Notify;
-use wakeful::task::{may_wait_forever, yield_now};
+use wakeful::sync::{Barrier, Notify};
+use wakeful::task::may_wait_forever;
 use wakeful::time::{Instant, sleep};
 
 #[path = "../examples/job_queue.rs"]
@@ -40,22 +40,28 @@ fn its_program_runs() {
     rt.block_on(job_queue::download_all());
 }
 
+/// Each attempt waits at a barrier for a second attempt. So the jobs end only if two attempts run at the same time.
 #[test]
 fn concurrent_attempts_are_limited() {
+    const JOBS: usize = 100;
+    // The wait for the second attempt takes as long as a busy machine needs.
+    let config = Config { attempt_limit: Duration::from_secs(3_600), ..CONFIG };
     let mut multi = Builder::new_multi_thread();
     multi.worker_threads(2).enable_all().on_orphan(OrphanPolicy::Panic);
     for rt in [paused(), watch("multi_thread", &mut multi)] {
         let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let pairs = Arc::new(Barrier::new(config.workers));
+        assert_eq!(JOBS % config.workers, 0, "no attempt is left alone at the barrier");
         rt.block_on(async {
-            let queue = JobQueue::new(CONFIG);
+            let queue = JobQueue::new(config);
             let mut tickets = Vec::new();
-            for n in 0..100 {
-                let (running, most) = (running.clone(), most.clone());
+            for n in 0..JOBS {
+                let (running, most, pairs) = (running.clone(), most.clone(), pairs.clone());
                 let job = move |_| {
-                    let (running, most) = (running.clone(), most.clone());
+                    let (running, most, pairs) = (running.clone(), most.clone(), pairs.clone());
                     async move {
                         most.fetch_max(running.fetch_add(1, SeqCst) + 1, SeqCst);
-                        yield_now().await;
+                        pairs.wait().await;
                         running.fetch_sub(1, SeqCst);
                         Ok(n)
                     }
@@ -67,7 +73,7 @@ fn concurrent_attempts_are_limited() {
             }
             assert_eq!(queue.shutdown(Duration::from_secs(60)).await, 0);
         });
-        assert_eq!((running.load(SeqCst), most.load(SeqCst)), (0, CONFIG.workers), "{}", rt.name);
+        assert_eq!((running.load(SeqCst), most.load(SeqCst)), (0, config.workers), "{}", rt.name);
     }
 }
 

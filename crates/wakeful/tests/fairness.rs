@@ -222,7 +222,7 @@ fn a_loop_over_finished_tasks_lets_others_run() {
     }
 }
 
-/// Were each of them polled in vain before each next 128 are, it would take their square.
+/// If every budget of 128 polled all of them again, the number of polls would be the square of theirs.
 #[test]
 fn a_set_of_futures_ends_its_turn_when_there_is_no_budget_left() {
     const FUTURES: usize = 10_000;
@@ -245,7 +245,7 @@ fn a_set_of_futures_ends_its_turn_when_there_is_no_budget_left() {
             *mutex.lock().await
         };
         assert_eq!(rt.block_on(rt.spawn(all)).unwrap(), FUTURES);
-        // Two in vain for each 128.
+        // Two polls without a result for each 128.
         assert!(polls.load(Relaxed) < FUTURES * 11 / 10, "{}: {polls:?} polls", rt.name);
     }
 }

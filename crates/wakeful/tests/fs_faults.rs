@@ -532,6 +532,39 @@ fn fill_up(folder: &Path, kind: ErrorKind) {
     }
 }
 
+/// Appends more than there is room for. The cursor is then behind the bytes that were written, at the end of the file.
+fn append_a_part(folder: &Path) {
+    for backend in BACKENDS {
+        for runtime in both(backend) {
+            let path = folder.join("appended");
+            std::fs::write(&path, vec![7; 40_000]).unwrap();
+            let task = runtime.spawn(async move {
+                let options = File::options().read(true).append(true).clone();
+                let mut file = options.open(&path).await.unwrap();
+                let error = match file.write_all(&[8; 50_000]).await {
+                    Ok(()) => file.flush().await.unwrap_err(),
+                    Err(error) => error,
+                };
+                assert_eq!(error.kind(), ErrorKind::FileTooLarge, "{error}");
+                let len = file.metadata().await.unwrap().len();
+                assert_eq!((len, file.stream_position().await.unwrap()), (65_536, 65_536));
+                std::fs::remove_file(&path).unwrap();
+            });
+            runtime.block_on(task).unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_append_that_runs_out_of_room() {
+    if let Some(folder) = child_folder() {
+        return append_a_part(&folder);
+    }
+    let folder = Folder::new();
+    let limit = "trap '' XFSZ; ulimit -f 128 || exit 1";
+    assert_passed(&in_child("an_append_that_runs_out_of_room", limit, folder.path()));
+}
+
 /// On a file system of 64 KiB where one can be mounted; with a limit for the length of files in any case.
 #[test]
 fn a_disk_that_runs_full() {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use futures::StreamExt;
 use wakeful::inspect::{Certainty, FutileLoop, Report};
 use wakeful::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use wakeful::net::{TcpListener, TcpStream, UnixStream};
@@ -21,7 +22,7 @@ use wakeful::time::{interval, sleep};
 /// A loop that was not reported by then fails the test.
 const LIMIT: Duration = Duration::from_secs(60);
 /// For how long an innocent loop runs. A futile one is reported after about a second.
-const INNOCENT: Duration = Duration::from_millis(2_200);
+const INNOCENT: Duration = Duration::from_millis(1_300);
 
 /// Tells a loop when to end: a report has come, or the time is over.
 #[derive(Clone)]
@@ -86,7 +87,7 @@ fn finds(operation: &str, result: &str, looping: impl Fn(Stop) -> Looping) {
         assert_eq!((report.operation(), &*report.result()), (operation, result), "{name}");
         assert!(report.count() >= 2_000, "{name}: {report}");
         assert!(report.duration() >= Duration::from_secs(1), "{name}: {report}");
-        let site = report.site().unwrap_or_else(|| panic!("{name}: no place in {report}"));
+        let site = report.site().unwrap_or_else(|| panic!("{name}: no site in {report}"));
         assert!(site.file().ends_with("futile_loops.rs"), "{name}: {report}");
         assert_eq!(site.line(), line, "{name}: {report}");
         let text = report.to_string();
@@ -197,9 +198,12 @@ fn an_empty_join_set() {
             let mut set = JoinSet::<()>::new();
             set.spawn(async {});
             while !stop.is_set() {
-                let _ = set.join_next().await;
+                wakeful::select! {
+                    _ = std::future::pending::<()>() => {}
+                    _ = set.join_next() => {}
+                }
             }
-            line!() - 2
+            line!() - 3
         })
     });
 }
@@ -415,6 +419,77 @@ fn a_closed_channel_beside_one_with_messages() {
                         Some(_) = closed.recv() => unreachable!(),
                         Some(number) = rx.recv() => sum += number,
                     }
+                }
+            }
+            sum
+        })
+    });
+}
+
+/// Channels of other crates spend no budget. Each round handles a message.
+#[test]
+fn an_empty_join_set_or_a_closed_channel_beside_a_channel_of_another_crate() {
+    is_silent(|stop| {
+        Box::pin(async move {
+            let mut set = JoinSet::<()>::new();
+            let (_, mut closed) = mpsc::channel::<u32>(1);
+            let (tx, mut rx) = futures::channel::mpsc::unbounded();
+            let mut sum = 0;
+            while !stop.is_set() {
+                (0..100).for_each(|number| tx.unbounded_send(number).unwrap());
+                for _ in 0..100 {
+                    wakeful::select! {
+                        Some(_) = set.join_next() => unreachable!(),
+                        Some(_) = closed.recv() => unreachable!(),
+                        Some(number) = rx.next() => sum += number,
+                    }
+                }
+            }
+            sum
+        })
+    });
+}
+
+/// The branch with the set waits on, for tasks that another round may spawn.
+#[test]
+fn an_empty_join_set_in_a_branch_that_waits_on() {
+    is_silent(|stop| {
+        Box::pin(async move {
+            let mut set = JoinSet::<()>::new();
+            let (tx, mut rx) = futures::channel::mpsc::unbounded();
+            let mut sum = 0;
+            while !stop.is_set() {
+                (0..100).for_each(|number| tx.unbounded_send(number).unwrap());
+                for _ in 0..100 {
+                    let all_ended = async {
+                        while set.join_next().await.is_some() {}
+                        std::future::pending::<()>().await;
+                    };
+                    wakeful::select! {
+                        biased;
+                        () = all_ended => unreachable!(),
+                        Some(number) = rx.next() => sum += number,
+                    }
+                }
+            }
+            sum
+        })
+    });
+}
+
+/// Without `select!`: the loop handles a message, and then the tasks that it may have spawned.
+#[test]
+fn an_empty_join_set_after_each_message_of_another_crate() {
+    is_silent(|stop| {
+        Box::pin(async move {
+            let mut set = JoinSet::<()>::new();
+            let (tx, mut rx) = futures::channel::mpsc::unbounded();
+            let mut sum = 0;
+            while !stop.is_set() {
+                (0..100).for_each(|number| tx.unbounded_send(number).unwrap());
+                for _ in 0..100 {
+                    sum += rx.next().await.unwrap();
+                    while set.join_next().await.is_some() {}
                 }
             }
             sum

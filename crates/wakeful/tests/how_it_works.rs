@@ -1,7 +1,7 @@
 //! Keeps `docs/HOW_IT_WORKS.md` true: runs its executor, its snippets and its pitfalls.
 //!
 //! Every `rust` block of the text is an excerpt of `examples/mini.rs` or of this file. Every report
-//! that the text quotes is one that a test here provokes.
+//! that the text quotes is one that a test here provokes. `WAKEFUL_BLESS=1` writes the reports into the text.
 
 use std::future::{poll_fn, ready};
 use std::pin::{Pin, pin};
@@ -17,9 +17,11 @@ use wakeful::task::{self, yield_now};
 #[path = "../examples/mini.rs"]
 mod mini;
 mod support {
+    pub mod quotes;
     pub mod runtimes;
 }
 use mini::{Executor, sleep_until, spawn};
+use support::quotes;
 use support::runtimes::bound_this_binary;
 
 const MINI: &str = include_str!("../examples/mini.rs");
@@ -144,20 +146,6 @@ fn mini_is_short_and_needs_only_std() {
 
 // ── The text ────────────────────────────────────────────────────────────────────────────────────
 
-/// The contents of the code blocks of the text that are written in `language`.
-fn blocks(language: &str) -> Vec<String> {
-    let mut blocks = Vec::new();
-    let mut lines = TEXT.lines();
-    while let Some(line) = lines.next() {
-        let Some(info) = line.strip_prefix("```") else { continue };
-        let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
-        if info == language {
-            blocks.push(block.join("\n"));
-        }
-    }
-    blocks
-}
-
 /// The text without the indentation of its lines.
 fn without_indentation(text: &str) -> String {
     text.lines().map(|line| line.trim().to_owned() + "\n").collect()
@@ -166,9 +154,10 @@ fn without_indentation(text: &str) -> String {
 #[test]
 fn every_snippet_is_an_excerpt_of_code_that_runs() {
     let sources = [without_indentation(MINI), without_indentation(HERE)];
-    let snippets = blocks("rust");
+    let blocks = quotes::blocks(TEXT);
+    let snippets: Vec<_> = blocks.iter().filter(|block| block.language() == "rust").collect();
     assert!(snippets.len() >= 10, "{} snippets", snippets.len());
-    for snippet in snippets {
+    for snippet in snippets.iter().map(|block| block.lines.join("\n")) {
         let excerpt = without_indentation(&snippet);
         let runs = sources.iter().any(|source| source.contains(&format!("\n{excerpt}")));
         assert!(runs, "neither in examples/mini.rs nor in tests/how_it_works.rs:\n{snippet}");
@@ -201,29 +190,22 @@ fn the_bugs_that_the_text_names_are_in_the_gallery() {
     }
 }
 
-/// The line with a `#` for each number, and one unit of time: what two runs have in common.
-fn without_numbers(line: &str) -> String {
-    let mut masked = String::new();
-    for character in line.trim().chars() {
-        match character {
-            '0'..='9' if masked.ends_with('#') => {}
-            '0'..='9' => masked.push('#'),
-            '.' if masked.ends_with('#') => {}
-            _ => masked.push(character),
-        }
-    }
-    masked.replace("# ms", "# s")
+/// The names of the tasks whose reports the text quotes.
+const QUOTED: [&str; 6] = ["forgetful", "second", "impolite", "greedy", "detached", "spinner"];
+
+#[test]
+fn every_quoted_report_is_one_that_a_test_provokes() {
+    let blocks = quotes::blocks(TEXT);
+    let texts = blocks.iter().filter(|block| block.language() == "text");
+    assert!(texts.map(|block| block.program()).eq(QUOTED.map(Some)));
 }
 
-/// Asserts that the text quotes the report's first line.
-fn assert_quoted(report: &str) {
-    let first = report.lines().next().expect("a report has lines");
-    let wanted = without_numbers(first);
-    let is_quoted = blocks("text")
-        .iter()
-        .flat_map(|block| block.lines())
-        .any(|line| without_numbers(line) == wanted);
-    assert!(is_quoted, "docs/HOW_IT_WORKS.md does not quote this line of a report:\n{first}");
+/// Asserts that the text quotes the first line of the report about `task`.
+fn assert_quoted(task: &str, report: &str) {
+    assert!(QUOTED.contains(&task));
+    let first = report.lines().next().expect("a report has lines").to_owned();
+    let differences = quotes::check("docs/HOW_IT_WORKS.md", task, &[first]);
+    assert!(differences.is_empty(), "{}", differences.concat());
 }
 
 // ── The pitfalls ────────────────────────────────────────────────────────────────────────────────
@@ -268,7 +250,7 @@ async fn trusts_any_wake_up(event: Arc<Mutex<Option<Waker>>>) {
     let mut waited = false;
     poll_fn(|cx| {
         if mem::replace(&mut waited, true) {
-            return Poll::Ready(()); // wrong: a wake-up is no proof that the event has happened
+            return Poll::Ready(()); // wrong: a wake-up is not proof that the event has happened
         }
         *event.lock().unwrap() = Some(cx.waker().clone());
         Poll::Pending
@@ -309,7 +291,7 @@ fn named(
 fn pending_without_a_waker_is_an_orphan() {
     let (rt, told) = runtime();
     drop(named(&rt, "forgetful", forgetful()));
-    assert_quoted(&told.recv_timeout(LIMIT).unwrap());
+    assert_quoted("forgetful", &told.recv_timeout(LIMIT).unwrap());
 }
 
 #[test]
@@ -320,7 +302,7 @@ fn a_stale_waker_leaves_an_orphan() {
     let first = rt.block_on(poll_fn(|cx| Poll::Ready(Pin::new(&mut bell).poll(cx))));
     assert!(first.is_pending());
     drop(named(&rt, "second", bell));
-    assert_quoted(&told.recv_timeout(LIMIT).unwrap());
+    assert_quoted("second", &told.recv_timeout(LIMIT).unwrap());
     rung.store(true, Release);
     let stale = listener.lock().unwrap().take().expect("the waker of the first poll");
     stale.wake();
@@ -336,7 +318,7 @@ fn a_blocking_call_is_reported_and_other_tasks_run() {
     rt.block_on(rt.spawn(async {})).unwrap();
     answer.send(()).unwrap();
     rt.block_on(task).unwrap();
-    assert_quoted(&report.unwrap());
+    assert_quoted("impolite", &report.unwrap());
 }
 
 #[test]
@@ -347,7 +329,7 @@ fn an_await_that_never_yields_is_reported() {
     let report = told.recv_timeout(LIMIT);
     stop.store(true, Relaxed);
     rt.block_on(task).unwrap();
-    assert_quoted(&report.unwrap());
+    assert_quoted("greedy", &report.unwrap());
 }
 
 #[test]
@@ -379,7 +361,7 @@ fn polling_after_completion_panics_in_its_task_only() {
     assert!(error.is_panic() && error.to_string().contains("polled after completion"), "{error}");
     assert!(told.try_recv().is_err(), "the JoinHandle has told of it");
     drop(named(&rt, "detached", polled_twice()));
-    assert_quoted(&told.recv_timeout(LIMIT).unwrap());
+    assert_quoted("detached", &told.recv_timeout(LIMIT).unwrap());
 }
 
 #[test]
@@ -421,5 +403,5 @@ fn a_task_that_spins_is_reported() {
     let report = told.recv_timeout(LIMIT);
     stop.store(true, Relaxed);
     rt.block_on(task).unwrap();
-    assert_quoted(&report.unwrap());
+    assert_quoted("spinner", &report.unwrap());
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use wakeful::net::TcpListener;
 use wakeful::runtime::{Builder, Runtime};
-use wakeful::task::block_in_place;
+use wakeful::task::{LocalSet, block_in_place};
 
 /// How often each of this process's threads that is called so has left the processor.
 fn switches() -> BTreeMap<String, u64> {
@@ -61,6 +61,8 @@ fn nothing_wakes_up_by_itself() {
     lost.spawn(async { wakeful::time::sleep(Duration::from_secs(100_000)).await });
     let listening = with_a_lost_listener();
     let alone = with_a_lost_worker();
+    let (end_local, local) = with_a_blocked_local_set();
+    let failing = with_a_callback_that_panics();
     // The watchdog goes to sleep last. After that, no thread of the process wakes up.
     let mut before = switches();
     let mut still = 0;
@@ -75,7 +77,7 @@ fn nothing_wakes_up_by_itself() {
     }
     assert_eq!(still, 3, "a thread keeps waking up: {before:?}");
     let is_there = |name: &str| before.keys().any(|thread| thread.starts_with(name));
-    for name in ["idle-worker", "idle-root", "wakeful-watchdo"] {
+    for name in ["idle-worker", "idle-root", "idle-local", "wakeful-watchdo"] {
         assert!(is_there(name), "{name}: {before:?}");
     }
     let _client = std::net::TcpStream::connect(listening.address).unwrap();
@@ -88,6 +90,45 @@ fn nothing_wakes_up_by_itself() {
     alone.is_rescued.recv_timeout(LIMIT).expect("the monitor sees that the worker is stuck");
     end.send(()).unwrap();
     one_thread.unwrap().join().unwrap();
+    end_local.send(()).unwrap();
+    local.join().unwrap();
+    run_a_task(&failing);
+}
+
+/// A runtime whose `on_thread_park` always panics: its thread is not started again before there is something to do.
+fn with_a_callback_that_panics() -> Runtime {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(1).enable_all().thread_name("idle-failing");
+    let rt = builder.on_thread_park(|| panic!("planted")).build().unwrap();
+    run_a_task(&rt);
+    rt
+}
+
+fn run_a_task(rt: &Runtime) {
+    rt.block_on(rt.spawn(async {
+        wakeful::time::sleep(Duration::from_millis(1)).await;
+        wakeful::task::yield_now().await;
+    }))
+    .unwrap();
+}
+
+/// A thread that drives a local set without tasks, and blocks inside of a poll until it is told to end. No local task
+/// waits for it, so there is nothing to report.
+fn with_a_blocked_local_set() -> (mpsc::Sender<()>, thread::JoinHandle<()>) {
+    let ((end, ended), (tell, told)) = (mpsc::channel(), mpsc::channel());
+    let run = move || {
+        let mut builder = Builder::new_multi_thread();
+        let rt = builder.worker_threads(1).enable_all().thread_name("idle-beside").build().unwrap();
+        LocalSet::new().block_on(&rt, async move {
+            // The watchdog visits the runtime from now on.
+            wakeful::spawn(async {}).await.unwrap();
+            tell.send(()).unwrap();
+            ended.recv().unwrap();
+        });
+    };
+    let thread = thread::Builder::new().name("idle-local".to_owned()).spawn(run).unwrap();
+    told.recv().unwrap();
+    (end, thread)
 }
 
 /// Only a bug comes near it.

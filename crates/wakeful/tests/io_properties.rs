@@ -27,7 +27,7 @@ fn rounds(round: impl AsyncFn(&mut TestRng)) {
     }
 }
 
-/// Text with line breaks of both kinds, letters of several bytes, and seldom something that is no text.
+/// Text with line breaks of both kinds, letters of several bytes, and seldom something that is not text.
 fn random_text(rng: &mut TestRng) -> Vec<u8> {
     let pieces: [&[u8]; 8] = [b"a", b"bc", b"\n", b"\r\n", b"\r", "€".as_bytes(), b" ", b"\xff"];
     let mut text = Vec::new();

@@ -4,6 +4,9 @@
 //! On a current-thread runtime the clock is paused and moved by hand. On a multi-thread runtime every situation counts
 //! as lasting at once.
 
+#[path = "support/settle.rs"]
+mod settle;
+
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -12,8 +15,9 @@ use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
+use settle::settle;
 use wakeful::inspect::{
-    AbortedClosure, Certainty, GrowingTasks, Report, SlowHolder, TaskState, UnawaitedPanic,
+    AbortedClosure, Certainty, GrowingTasks, Report, SlowHolder, UnawaitedPanic,
 };
 use wakeful::net::UnixDatagram;
 use wakeful::runtime::{Builder, Handle, Runtime};
@@ -70,19 +74,6 @@ impl Clock {
 
 fn diagnose() -> Vec<Report> {
     Handle::current().diagnose()
-}
-
-/// Returns when all tasks wait or have ended, except for the caller and closures.
-async fn settle() {
-    loop {
-        yield_now().await;
-        let dump = Handle::current().dump();
-        let rests = |state| matches!(state, TaskState::Waiting | TaskState::Done);
-        let mut tasks = dump.tasks().iter().filter(|task| task.id().is_some());
-        if tasks.all(|task| task.is_closure() || rests(task.state())) {
-            return;
-        }
-    }
 }
 
 /// Returns the only report, if it is of this kind.

@@ -187,7 +187,7 @@ fn several_futures_drive_one_set_and_each_is_enough() {
     assert!(poll_with(long.as_mut(), &first_waker).is_pending());
     assert!(poll_with(short.as_mut(), &second_waker).is_pending());
     set.spawn_local(async {});
-    assert_eq!((first.take(), second.take()), (1, 1), "either may be the one that is polled");
+    assert_eq!((first.take(), second.take()), (1, 1), "the set may poll either task");
     assert!(poll_with(long.as_mut(), &first_waker).is_pending());
     assert!(poll_with(short.as_mut(), &second_waker).is_pending());
 

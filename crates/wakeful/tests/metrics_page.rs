@@ -2,12 +2,18 @@
 
 use std::time::Duration;
 
-use wakeful::runtime::Builder;
+use wakeful::runtime::{Builder, Handle};
 use wakeful::sync::mpsc;
 use wakeful::task::yield_now;
 
+mod support {
+    pub mod runtimes;
+}
+use support::runtimes::bound_this_binary;
+
 #[test]
 fn every_counter_is_on_the_page() {
+    bound_this_binary();
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(2).enable_all().name("shop").on_report(|_| {});
     let rt = builder.build().unwrap();
@@ -44,7 +50,11 @@ fn every_counter_is_on_the_page() {
         assert!(unlucky.await.unwrap_err().is_panic());
         wakeful::spawn(std::future::pending::<()>());
         wakeful::task::spawn_blocking(|| ()).await.unwrap();
-        wakeful::time::sleep(Duration::from_millis(1)).await;
+        // A worker polls the orphan, and reports it.
+        let metrics = Handle::current().metrics();
+        while metrics.reports().iter().all(|(_, count)| *count == 0) {
+            yield_now().await;
+        }
     });
     let metrics = rt.metrics();
     let counts = (
@@ -146,7 +156,7 @@ fn check_format(page: &str) {
 
 #[wakeful::test]
 async fn a_runtime_of_a_macro_is_named_after_its_function() {
-    let page = wakeful::runtime::Handle::current().metrics().prometheus();
+    let page = Handle::current().metrics().prometheus();
     let label = "runtime=\"a_runtime_of_a_macro_is_named_after_its_function\"";
     assert!(page.lines().all(|line| line.starts_with('#') || line.contains(label)), "{page}");
 }

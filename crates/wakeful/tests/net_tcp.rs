@@ -600,7 +600,7 @@ fn ten_thousand_connections_are_open_at_once() {
     });
 }
 
-/// Nobody's, but it can be counted who holds it.
+/// A waker of no task. The count of its `Arc` says how often it is held.
 struct Idle;
 
 impl Wake for Idle {
@@ -631,7 +631,7 @@ fn a_waker_that_was_left_goes_with_the_socket() {
     }
 }
 
-/// A task that waits for a connection for ever is no orphan: a client may connect.
+/// A task that waits for a connection for ever is not an orphan: a client may connect.
 #[test]
 fn waiting_for_the_network_is_no_orphan() {
     for rt in runtimes() {

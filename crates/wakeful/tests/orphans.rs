@@ -55,9 +55,9 @@ fn pending_without_a_waker_is_reported_with_all_there_is_to_know() {
         assert!(!task.is_finished(), "the default is to report, and to leave the task alone");
 
         let text = orphan.to_string();
-        let place = format!("at {}:{line}:", file!());
+        let site = format!("at {}:{line}:", file!());
         for part in
-            [&format!("task {} can never", task.id()), &place, ", 1 poll\n", "may_wait_forever"]
+            [&format!("task {} can never", task.id()), &site, ", 1 poll\n", "may_wait_forever"]
         {
             assert!(text.contains(part), "{part:?} is missing in: {text}");
         }
@@ -307,7 +307,7 @@ fn policy_panic_ends_block_on_with_the_report() {
         let report = rt.reports.wait_for_one();
         assert_eq!(report.id(), id, "{}", rt.name);
         assert_eq!(panic.message, report.to_string(), "{}", rt.name);
-        assert_eq!(panic.file, file!(), "it is the caller of block_on who is told");
+        assert_eq!(panic.file, file!(), "the panic is at the call of block_on");
         let TestRuntime { runtime, .. } = rt;
         drop(runtime);
         assert!(executor::block_on(task).unwrap_err().is_orphaned());
@@ -395,7 +395,7 @@ fn policy_panic_drops_all_other_tasks_too() {
         let lost = rt.spawn(store.wait());
         let bystander = rt.spawn(other.wait());
         rt.settle();
-        // Noticed by a thread that is no worker, while all workers sleep.
+        // Noticed by a thread that is not a worker, while all workers sleep.
         thread::spawn(move || drop(store)).join().unwrap();
         assert_eq!(rt.reports.wait_for_one().id(), lost.id(), "{}", rt.name);
         if rt.name == "current_thread" {

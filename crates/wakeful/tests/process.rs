@@ -380,7 +380,7 @@ fn without_io_no_process_is_started() {
 }
 
 #[test]
-fn a_task_that_waits_is_listed_with_the_place() {
+fn a_task_that_waits_is_listed_with_the_site() {
     let mut builder = Builder::new_current_thread();
     let rt = watch("current_thread", builder.enable_all().on_orphan(OrphanPolicy::Report));
     let lost = rt.spawn(async {

@@ -221,8 +221,8 @@ mod helped {
         sends.wait().unwrap();
     }
 
-    /// The program's own handler may wake a task.
-    async fn by_a_handler_of_the_program() {
+    /// The program's own handler may wake a task. wakeful has handlers of its own for some signals.
+    async fn by_a_handler_of_the_program(signal: i32) {
         use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
         static CALLED: AtomicBool = AtomicBool::new(false);
         static WAITS: futures::task::AtomicWaker = futures::task::AtomicWaker::new();
@@ -231,8 +231,8 @@ mod helped {
             WAITS.wake();
         }
         // SAFETY: the handler stores a flag and wakes a thread, without locks or allocations.
-        unsafe { libc::signal(libc::SIGWINCH, handler as *const () as usize) };
-        let script = format!("sleep 0.3; kill -WINCH {}", std::process::id());
+        unsafe { libc::signal(signal, handler as *const () as usize) };
+        let script = format!("sleep 0.3; kill -{signal} {}", std::process::id());
         let mut sends = Command::new("sh").args(["-c", &script]).spawn().unwrap();
         std::future::poll_fn(|cx| {
             WAITS.register(cx.waker());
@@ -282,13 +282,28 @@ mod helped {
         #[wakeful::test]
         #[ignore = "in a process of its own"]
         async fn of_the_program() {
-            super::by_a_handler_of_the_program().await;
+            super::by_a_handler_of_the_program(libc::SIGWINCH).await;
+        }
+
+        #[wakeful::test]
+        #[ignore = "in a process of its own"]
+        async fn of_the_program_for_stacks() {
+            super::by_a_handler_of_the_program(libc::SIGURG).await;
+        }
+
+        #[wakeful::test]
+        #[ignore = "in a process of its own"]
+        async fn of_the_program_for_dumps() {
+            super::by_a_handler_of_the_program(libc::SIGQUIT).await;
         }
 
         #[test]
         fn in_a_process_of_its_own() {
-            let (text, failed) = super::super::run("helped::by_signals::of_the_program");
-            assert!(!failed && text.contains("1 passed"), "{text}");
+            for name in ["", "_for_stacks", "_for_dumps"] {
+                let name = format!("helped::by_signals::of_the_program{name}");
+                let (text, failed) = super::super::run(&name);
+                assert!(!failed && text.contains("1 passed"), "{text}");
+            }
         }
     }
 }

@@ -153,12 +153,12 @@ fn each_report_is_a_line_of_json() {
         assert!(task.get("spawned_at").text().contains("report_delivery.rs:"), "{text}");
     }
     assert_eq!(orphan.get("tasks").list()[0].get("name").text(), "orphan");
-    let [waits, acquired] = deadlock.get("places").list() else { panic!("{text}") };
+    let [waits, acquired] = deadlock.get("sites").list() else { panic!("{text}") };
     assert_eq!(waits.get("what").text(), "waits");
     assert_eq!(acquired.get("what").text(), "acquired");
-    for place in [waits, acquired] {
-        assert_eq!(place.get("name").text(), "twice");
-        assert!(place.get("at").text().contains("report_delivery.rs:"), "{text}");
+    for site in [waits, acquired] {
+        assert_eq!(site.get("name").text(), "twice");
+        assert!(site.get("at").text().contains("report_delivery.rs:"), "{text}");
     }
     let [task] = deadlock.get("tasks").list() else { panic!("{text}") };
     assert_eq!(task.get("id").number(), waits.get("id").number());

@@ -63,8 +63,8 @@ fn tasks_that_never_ran_are_told_at_shutdown() {
 
 fn check_never_polled(found: &NeverPolled, line: u32) {
     let text = found.to_string();
-    let places: Vec<_> = found.places().iter().map(|(at, count)| (at.line(), *count)).collect();
-    assert_eq!(places, [(line, 3), (line + 2, 1)], "{text}");
+    let sites: Vec<_> = found.sites().iter().map(|(at, count)| (at.line(), *count)).collect();
+    assert_eq!(sites, [(line, 3), (line + 2, 1)], "{text}");
     assert_eq!(found.tasks(), 4);
     assert!(
         text.starts_with("never polled (suspected): 4 tasks were dropped at shutdown"),
@@ -97,8 +97,8 @@ fn tasks_that_never_ran_are_told_on_workers_too() {
     drop(open);
     dropping.join().unwrap();
     let Ok(Report::NeverPolled(found)) = told.recv() else { panic!("nothing is told") };
-    let places: Vec<_> = found.places().iter().map(|(at, count)| (at.line(), *count)).collect();
-    assert_eq!(places, [(line, 3), (line + 2, 1)], "{found}");
+    let sites: Vec<_> = found.sites().iter().map(|(at, count)| (at.line(), *count)).collect();
+    assert_eq!(sites, [(line, 3), (line + 2, 1)], "{found}");
     none(&told);
 }
 

@@ -76,7 +76,7 @@ fn a_task_waits_for_a_signal_from_another_process() {
 }
 
 #[test]
-fn signals_that_came_before_anybody_looked_are_one() {
+fn signals_that_came_before_a_recv_are_one() {
     let kind = SignalKind::hangup();
     let rt = current_thread();
     rt.block_on(async {
@@ -254,7 +254,7 @@ fn listening_without_io_panics() {
 }
 
 #[test]
-fn a_task_that_waits_is_listed_with_the_place() {
+fn a_task_that_waits_is_listed_with_the_site() {
     let mut builder = Builder::new_current_thread();
     let rt = watch("current_thread", builder.enable_all().on_orphan(OrphanPolicy::Report));
     let lost = rt.spawn(async {

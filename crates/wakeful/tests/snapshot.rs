@@ -1,4 +1,4 @@
-//! `inspect::snapshot`: all runtimes of the process, and tasks by spawn place.
+//! `inspect::snapshot`: all runtimes of the process, and tasks by spawn site.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use wakeful::inspect::{self, RuntimeSnapshot, Snapshot, SpawnGroup};
 use wakeful::runtime::{Builder, Runtime};
 use wakeful::sync::Notify;
-use wakeful::task::{self, yield_now};
+use wakeful::task::{self, LocalSet, yield_now};
 use wakeful::time::sleep;
 
 #[path = "support/json.rs"]
@@ -56,7 +56,7 @@ fn a_snapshot_has_all_runtimes_of_the_process() {
 }
 
 #[test]
-fn tasks_are_counted_by_spawn_place() {
+fn tasks_are_counted_by_spawn_site() {
     for rt in runtimes() {
         let (bell, inside) = (Arc::new(Notify::new()), rt.handle().clone());
         let lines = [line!() + 5, line!() + 13];
@@ -99,7 +99,7 @@ fn tasks_are_counted_by_spawn_place() {
         assert!(before.oldest() >= before.newest());
         let [wait] = before.waits() else { panic!("{before:?}") };
         assert_eq!(
-            (wait.kind(), wait.count(), wait.place()),
+            (wait.kind(), wait.count(), wait.site_label()),
             ("Notify::notified", 40, "awaited at")
         );
         assert_eq!(wait.site().line(), lines[0]);
@@ -108,6 +108,27 @@ fn tasks_are_counted_by_spawn_place() {
         assert_eq!((quick.started(), quick.alive(), quick.finished()), (10, 0, 10), "{quick:?}");
         assert_eq!(part(&second, &rt).started(), 40 + 10 + 1);
         assert_eq!(part(&second, &rt).finished(), 1 + 10);
+    }
+}
+
+#[test]
+fn tasks_of_a_local_set_are_none_that_the_runtime_has_started() {
+    for rt in runtimes() {
+        let line = line!() + 7;
+        LocalSet::new().block_on(&rt, async {
+            for _ in 0..3 {
+                task::spawn(async {}).await.unwrap();
+            }
+            let mut local = Vec::new();
+            for _ in 0..2 {
+                local.push(task::spawn_local(sleep(Duration::from_secs(900))));
+            }
+            yield_now().await;
+            let snapshot = inspect::snapshot();
+            let (part, group) = (part(&snapshot, &rt), group(&snapshot, &rt, line));
+            assert_eq!((part.started(), part.finished()), (3, 3));
+            assert_eq!((group.started(), group.alive(), group.finished()), (2, 2, 0));
+        });
     }
 }
 

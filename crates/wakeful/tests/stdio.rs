@@ -234,7 +234,7 @@ fn a_flush_to_a_closed_pipe_fails() {
 }
 
 #[test]
-fn a_task_that_reads_is_listed_with_the_place() {
+fn a_task_that_reads_is_listed_with_the_site() {
     let mut child = play("waits");
     // Held open until the role has said what it waits for; then the read ends, and the runtime can.
     let stdin = child.stdin.take().unwrap();

@@ -79,7 +79,7 @@ fn end_after_another(rt: &Runtime) -> String {
     })
 }
 
-/// Returns the panic message of a `block_on` that another thread could have helped. The end of that thread is no event
+/// Returns the panic message of a `block_on` that another thread could have helped. The end of that thread is not an event
 /// for the watchdog.
 fn end_after_thread(
     rt: &Runtime,

@@ -196,7 +196,7 @@ fn abort_before_the_first_poll_drops_the_future_unpolled() {
     let (counted, drops) = Counted::new();
     let task = rt.spawn(async move {
         let _counted = counted;
-        unreachable!("aborted before anybody drove the runtime");
+        unreachable!("aborted before a thread drove the runtime");
     });
     task.abort();
     task.abort();
@@ -357,7 +357,7 @@ fn ids_are_known_in_poll_and_drop_and_are_unique() {
     }
     for rt in runtimes() {
         assert_eq!(task::try_id(), None);
-        rt.block_on(async { assert_eq!(task::try_id(), None, "the root is no task") });
+        rt.block_on(async { assert_eq!(task::try_id(), None, "the root is not a task") });
         let notes = Arc::new(Mutex::new(Vec::new()));
         let (in_future, in_output) = (Notes(notes.clone()), Notes(notes.clone()));
         let handle = rt.spawn(async move {

@@ -31,12 +31,12 @@ fn here() -> (&'static str, u32) {
     (caller.file(), caller.line())
 }
 
-fn place(orphan: &Orphan) -> (&'static str, u32) {
+fn site(orphan: &Orphan) -> (&'static str, u32) {
     (orphan.spawned_at().file(), orphan.spawned_at().line())
 }
 
 #[test]
-fn a_name_and_the_place_of_the_spawn_are_reported() {
+fn a_name_and_the_site_of_the_spawn_are_reported() {
     for runtime in reporting() {
         let name = String::from("a name that was made up at run time");
         let named = task::Builder::new().name(&name);
@@ -47,38 +47,38 @@ fn a_name_and_the_place_of_the_spawn_are_reported() {
         });
         let report = only_report(&runtime);
         assert_eq!((report.name(), report.id()), (Some(name.as_str()), lost.id()));
-        assert_eq!(place(&report), at, "{}", runtime.name);
+        assert_eq!(site(&report), at, "{}", runtime.name);
 
         let (lost, at) = (named.spawn_on(pending::<()>(), runtime.handle()).unwrap(), here());
         runtime.block_on(yield_now());
         let report = only_report(&runtime);
         assert_eq!((report.name(), report.id()), (Some(name.as_str()), lost.id()));
-        assert_eq!(place(&report), at, "{}", runtime.name);
+        assert_eq!(site(&report), at, "{}", runtime.name);
 
         let (lost, at) = (task::Builder::new().spawn_on(pending::<()>(), runtime.handle()), here());
         runtime.block_on(yield_now());
         let report = only_report(&runtime);
         assert_eq!((report.name(), report.id()), (None, lost.unwrap().id()));
-        assert_eq!(place(&report), at);
+        assert_eq!(site(&report), at);
     }
 }
 
 #[test]
-fn local_tasks_have_names_and_places_too() {
+fn local_tasks_have_names_and_sites_too() {
     for runtime in reporting() {
         let set = LocalSet::new();
         let builder = task::Builder::new().name("local");
         let (_, at) = (builder.spawn_local_on(pending::<()>(), &set).unwrap(), here());
         set.block_on(&runtime, yield_now());
         let report = only_report(&runtime);
-        assert_eq!((report.name(), place(&report)), (Some("local"), at), "{}", runtime.name);
+        assert_eq!((report.name(), site(&report)), (Some("local"), at), "{}", runtime.name);
 
         let at = set.block_on(&runtime, async {
             let (_, at) = (builder.spawn_local(pending::<()>()).unwrap(), here());
             yield_now().await;
             at
         });
-        assert_eq!(place(&only_report(&runtime)), at);
+        assert_eq!(site(&only_report(&runtime)), at);
 
         let at = set.block_on(&runtime, async {
             let (_, at) = (task::spawn_local(pending::<()>()), here());
@@ -86,31 +86,31 @@ fn local_tasks_have_names_and_places_too() {
             at
         });
         let report = only_report(&runtime);
-        assert_eq!((report.name(), place(&report)), (None, at));
+        assert_eq!((report.name(), site(&report)), (None, at));
     }
 }
 
 #[test]
-fn members_of_a_join_set_have_names_and_places_too() {
+fn members_of_a_join_set_have_names_and_sites_too() {
     for runtime in reporting() {
         let mut members = JoinSet::new();
         let (_, at) = (members.spawn_on(pending::<()>(), runtime.handle()), here());
         runtime.block_on(yield_now());
         let report = only_report(&runtime);
-        assert_eq!((report.name(), place(&report)), (None, at), "{}", runtime.name);
+        assert_eq!((report.name(), site(&report)), (None, at), "{}", runtime.name);
 
         let named = members.build_task().name("member");
         let (_, at) = (named.spawn_on(pending::<()>(), runtime.handle()).unwrap(), here());
         runtime.block_on(yield_now());
         let report = only_report(&runtime);
-        assert_eq!((report.name(), place(&report)), (Some("member"), at));
+        assert_eq!((report.name(), site(&report)), (Some("member"), at));
 
         let at = runtime.block_on(async {
             let (_, at) = (members.spawn(pending::<()>()), here());
             yield_now().await;
             at
         });
-        assert_eq!(place(&only_report(&runtime)), at);
+        assert_eq!(site(&only_report(&runtime)), at);
     }
 }
 

@@ -407,6 +407,27 @@ fn a_sleep_that_outlives_its_runtime_is_told_so() {
     }
 }
 
+/// With the timers that tokio calls the alternative ones, a sleep that waits is over with its runtime.
+#[test]
+fn a_sleep_of_alternative_timers_elapses_with_its_runtime() {
+    for mut builder in [Builder::new_current_thread(), Builder::new_multi_thread()] {
+        let rt = watch("alternative timers", builder.worker_threads(1).enable_alt_timer());
+        let (woken, waker) = CountingWaker::new();
+        let mut cx = Context::from_waker(&waker);
+        let entered = rt.enter();
+        let mut waiting = pin!(sleep(secs(3_600)));
+        let mut untouched = pin!(sleep(secs(3_600)));
+        drop(entered);
+        assert!(waiting.as_mut().poll(&mut cx).is_pending());
+        drop(rt);
+        assert_eq!(woken.take(), 1);
+        assert!(waiting.as_mut().poll(&mut cx).is_ready());
+        assert!(waiting.is_elapsed());
+        let poll = AssertUnwindSafe(|| untouched.as_mut().poll(&mut cx));
+        assert!(catch_unwind(|| { poll }()).is_err(), "it is too late to begin");
+    }
+}
+
 #[wakeful::test(start_paused = true)]
 async fn a_sleep_that_is_ready_costs_budget_and_a_pending_one_does_not() {
     let mut done = pin!(sleep(Duration::ZERO));

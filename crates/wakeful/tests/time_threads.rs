@@ -56,7 +56,7 @@ fn of_200_000_timers_none_is_lost_and_none_is_early() {
     });
     assert_eq!(late_ones.len(), TIMERS);
     let early = late_ones.iter().filter(|late| late.is_none()).count();
-    assert_eq!(early, 0, "so many were early");
+    assert_eq!(early, 0, "the number of timers that fired early");
     assert_eq!(rt.metrics().num_timers(), 0);
 }
 

@@ -57,6 +57,42 @@ fn a_hook_that_blocks_delays_no_other_runtime() {
     }
 }
 
+/// The watchdog starts a spare worker, and calls the user's function for the name of its thread.
+#[test]
+fn a_function_for_thread_names_that_blocks_delays_no_other_runtime() {
+    let ((enter, entered), (leave, left)) = (channel(), channel::<()>());
+    let left = Mutex::new(left);
+    let mut builder = one_worker();
+    builder.report_blocked_after(None).thread_name_fn(move || {
+        if thread::current().name() == Some("wakeful-watchdog") {
+            enter.send(()).unwrap();
+            left.lock().unwrap().recv_timeout(LIMIT).unwrap_err();
+        }
+        "named".to_owned()
+    });
+    let rt = builder.build().unwrap();
+    let ((start, started), (release_first, released)) = (channel(), channel::<()>());
+    let blocks = rt.spawn(async move {
+        start.send(()).unwrap();
+        released.recv_timeout(LIMIT)
+    });
+    started.recv_timeout(LIMIT).unwrap();
+    let waits = rt.spawn(async {});
+    entered.recv_timeout(LIMIT).expect("the worker is stuck, and a task waits");
+    for kind in KINDS {
+        let (tell, told) = channel();
+        let (release, second) = run_blocked(kind(), move |it| _ = tell.send(it.kind()));
+        let kind =
+            told.recv_timeout(LIMIT / 2).expect("it is watched although the function blocks");
+        assert_eq!(kind, "blocked");
+        drop(release);
+        second.join().unwrap();
+    }
+    drop((leave, release_first));
+    rt.block_on(blocks).unwrap().unwrap_err();
+    rt.block_on(waits).unwrap();
+}
+
 /// The threads with the name of the watchdog, of which the kernel keeps 15 characters.
 fn watchdogs() -> usize {
     let threads = fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().path());
@@ -74,6 +110,10 @@ fn many_runtimes() {
             let rt = builder().build().unwrap();
             rt.block_on(rt.spawn(async {})).unwrap();
             runtimes.push(rt);
+        }
+        // A new thread gives itself its name, so the first watchdog is not found at once.
+        while watchdogs() == 0 {
+            thread::yield_now();
         }
         assert_eq!(watchdogs(), 1);
     }

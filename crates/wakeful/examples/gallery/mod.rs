@@ -5,7 +5,7 @@ pub mod waits;
 
 use wakeful::task::{self, JoinHandle};
 
-/// Which of the two.
+/// Which version of a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Twin {
     Buggy,

@@ -15,8 +15,8 @@ use wakeful::time::{MissedTickBehavior, interval, sleep};
 
 use super::{Twin, named};
 
-/// Sleeps on every worker at once, with the thread; a ticker and an echo server go on.
-/// Gives back how often the ticker ticked and the server answered meanwhile.
+/// Blocks the threads of all workers in a sleep. A ticker and an echo server go on.
+/// Returns how often the ticker ticked and the server answered in that time.
 pub async fn sleeping_with_the_thread(
     twin: Twin,
     workers: usize,
@@ -60,7 +60,7 @@ pub async fn sleeping_with_the_thread(
     let sleepers: Vec<_> = (0..workers)
         .map(|_| {
             named("sleeper", async move {
-                // The bug: the thread sleeps, and with it whatever else it had to do.
+                // The bug: the thread sleeps, and runs no other task.
                 match twin {
                     Twin::Buggy => thread::sleep(duration),
                     Twin::Fixed => sleep(duration).await,

@@ -31,7 +31,7 @@ pub async fn pending_without_a_waker(twin: Twin) -> Vec<u32> {
     lines
 }
 
-/// Completes when it is rung; keeps the waker of its first poll only, unless it is right.
+/// Completes when it is rung. The buggy twin keeps the waker of its first poll only.
 struct Bell {
     shared: Arc<StdMutex<(bool, Option<Waker>)>>,
     twin: Twin,
@@ -88,7 +88,7 @@ pub async fn a_future_that_moves(twin: Twin) -> Vec<u32> {
     lines
 }
 
-/// A channel of somebody's own, whose sender forgets the receiver when it is dropped.
+/// The sender of a hand-written channel. If it is dropped, it does not wake the receiver.
 struct Rung {
     waker: Arc<StdMutex<Option<Waker>>>,
     twin: Twin,
@@ -303,7 +303,7 @@ fn is_running(task: &JoinHandle<()>) -> bool {
     dump.find(task.id()).is_none_or(|task| task.state() != TaskState::Waiting)
 }
 
-/// Lets buggy tasks be, and awaits the others.
+/// Detaches the tasks of a buggy twin, and awaits the tasks of a fixed one.
 async fn finish<const N: usize>(twin: Twin, tasks: [JoinHandle<()>; N]) {
     for task in tasks {
         match twin {

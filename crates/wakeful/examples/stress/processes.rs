@@ -33,7 +33,7 @@ fn sleeper(kill_on_drop: bool) -> Option<Child> {
     unless_ending(command.spawn())
 }
 
-/// Kills a child by its number, if the process has not waited for it yet: until then, the number is no other's.
+/// Kills a child by its number, if the process has not waited for it yet: until then, no other process has the number.
 fn kill(id: u32) {
     // SAFETY: the first call fills plain data and takes no exit status, the second sends a signal.
     unsafe {

@@ -62,7 +62,7 @@ fn abba(page: &mut Page<'_>) {
     let names: Vec<_> = deadlock.edges().iter().filter_map(|edge| edge.task().name()).collect();
     page.expect(names == ["first", "second"], "both tasks are named");
     let sites = deadlock.edges().iter().map(|edge| edge.site().line()).eq([lines[1], lines[3]]);
-    page.expect(sites, "with the places where they wait");
+    page.expect(sites, "with the sites where they wait");
     rt.shutdown_background();
 }
 

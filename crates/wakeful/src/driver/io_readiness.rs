@@ -14,7 +14,7 @@
 //! # Draining
 //!
 //! Most often an operation finds out by reading or writing less than it could have. That happens
-//! with every request, so it costs a plain store beside the word: [`IoReadiness::mark_drained`]
+//! with every request, so it costs only a plain store beside the word. [`IoReadiness::mark_drained`]
 //! stores the event count up to which the readiness was used up. [`IoReadiness::load`] compares the
 //! two counts.
 //!
@@ -23,11 +23,11 @@
 //!
 //! # Closed directions
 //!
-//! `READ_CLOSED` and `WRITE_CLOSED` may be wrong. epoll reports the same flags for an error of a
-//! single packet, for a message in the error queue, and when the last writer of a named pipe leaves
-//! and another comes. In a direction that is really closed no operation would block. So an
-//! operation that would block clears these flags too. If they stayed, its caller would retry
-//! forever.
+//! `READ_CLOSED` and `WRITE_CLOSED` may be wrong. The kernel also reports these flags for an error of
+//! a single packet and for a message in the error queue. It also does so when the last writer of a
+//! named pipe leaves and another comes. In a direction that is really closed no operation would
+//! block. So an operation that would block clears these flags too. If they stayed, its caller would
+//! retry forever.
 //!
 //! # Protocol
 //!

@@ -9,9 +9,9 @@
 //! - [`timers`]: one worker's timers, behind a spin lock. [`wheel`] is the data structure inside.
 //!
 //! A worker parks until its next timer is due: in its poller if [`Poller::needs_poll`], otherwise
-//! in [`sys::park`](crate::sys::park). Control enters in two ways: the poll of a future registers a
-//! timer or a descriptor, and a worker calls [`Timers::fire_due`] and [`Poller::poll`] in each
-//! iteration of its loop. Control leaves through the wakers.
+//! in [`sys::park`](crate::sys::park). Control enters in two ways. The poll of a future registers a
+//! timer or a descriptor. A worker calls [`Timers::fire_due`] and [`Poller::poll`] in each round.
+//! Control leaves through the wakers.
 //!
 //! [`Poller::needs_poll`]: poller::Poller::needs_poll
 //! [`Poller::poll`]: poller::Poller::poll

@@ -36,7 +36,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -59,6 +59,7 @@ pub(crate) struct Poller {
     sources: Mutex<Slab<Arc<IoReadiness>>>,
     /// The length of `sources`.
     count: AtomicUsize,
+    counters: PollerCounters,
     /// Sources without a descriptor. Its lock is taken inside the lock of `sources`.
     unused: Mutex<UnusedSources>,
     /// Whether `UnusedSources::retired` is not empty. Set under its lock, after the source went
@@ -66,6 +67,17 @@ pub(crate) struct Poller {
     has_retired: AtomicBool,
     /// Created for the first operation on a file. `Some(None)` if that failed.
     ring: OnceLock<Option<Arc<Ring>>>,
+}
+
+/// Counts of a poller's life, for metrics.
+#[derive(Default)]
+pub(crate) struct PollerCounters {
+    /// Descriptors that were ever registered.
+    pub(crate) registered: AtomicU64,
+    /// Descriptors that were ever deregistered.
+    pub(crate) deregistered: AtomicU64,
+    /// Events of descriptors that were ever delivered. Written under POLLER-1.
+    pub(crate) events: AtomicU64,
 }
 
 /// A registered file descriptor's source, as its owner holds it.
@@ -105,6 +117,7 @@ impl Poller {
             poll_state: SpinLock::new(PollState { poll, events }),
             sources: Mutex::new(Slab::new()),
             count: AtomicUsize::new(0),
+            counters: PollerCounters::default(),
             unused: Mutex::new(UnusedSources::default()),
             ring: OnceLock::new(),
             has_retired: AtomicBool::new(false),
@@ -159,6 +172,10 @@ impl Poller {
         self.count.load(SeqCst)
     }
 
+    pub(crate) fn counters(&self) -> &PollerCounters {
+        &self.counters
+    }
+
     /// Registers a descriptor. Its owner must deregister it before closing it.
     pub(crate) fn register(&self, fd: RawFd, interest: Interest) -> io::Result<RegisteredSource> {
         let registered = {
@@ -170,7 +187,10 @@ impl Poller {
         };
         let token = Token(Arc::as_ptr(&registered.source).expose_provenance());
         match self.registry.register(&mut SourceFd(&fd), token, interest) {
-            Ok(()) => Ok(registered),
+            Ok(()) => {
+                self.counters.registered.fetch_add(1, Relaxed);
+                Ok(registered)
+            }
             Err(error) => {
                 self.retire(&registered);
                 Err(error)
@@ -196,6 +216,7 @@ impl Poller {
         let deregistered = self.registry.deregister(&mut SourceFd(&fd));
         // Runs foreign code, so without a lock.
         registered.source.drop_wakers();
+        self.counters.deregistered.fetch_add(1, Relaxed);
         match deregistered {
             Ok(()) => self.retire(registered),
             Err(_) => self.quarantine(registered),
@@ -278,6 +299,7 @@ impl Poller {
         }
         let PollState { poll, events } = state;
         let mut count = self.process_ring();
+        let ring_events = count;
         let limit = if count > 0 { Some(Duration::ZERO) } else { limit };
         events.wait(poll, limit, |token, ready| {
             if token <= LAST_OWN {
@@ -295,6 +317,10 @@ impl Poller {
                 source.wake_remaining(ready);
             }
         });
+        if count > ring_events {
+            let events = self.counters.events.load(Relaxed) + (count - ring_events) as u64;
+            self.counters.events.store(events, Relaxed);
+        }
         // The wait may have been ended by the ring's descriptor.
         count + self.process_ring()
     }

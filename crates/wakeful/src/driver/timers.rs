@@ -40,7 +40,7 @@ const SHUT_DOWN: u64 = u64::MAX - 1;
 /// a wait record ([`TargetWord::of_tick`]).
 const LAST_TICK: u64 = TargetWord::MAX_NUMBER;
 const _: () =
-    assert!(LAST_TICK < SHUT_DOWN && SHUT_DOWN < FIRED, "FIRED and SHUT_DOWN are no ticks");
+    assert!(LAST_TICK < SHUT_DOWN && SHUT_DOWN < FIRED, "FIRED and SHUT_DOWN are not ticks");
 /// With this many different deadlines in one round of the wheel (256 ticks, 16 ms), waking up for
 /// each costs more than running the tasks.
 const CROWDED: u32 = 64;
@@ -353,10 +353,22 @@ impl Timers {
 
     /// Rejects new timers, and wakes all tasks that wait. They see [`TimerState::ShutDown`].
     pub(crate) fn close(&self) {
+        let is_empty = self.state.with(|state| {
+            state.closed = true;
+            self.next.store(u64::MAX, SeqCst);
+            state.wheel.is_empty()
+        });
+        if !is_empty {
+            self.wake_all();
+        }
+    }
+
+    /// Wakes all tasks that wait, after `closed` was set.
+    #[cold]
+    fn wake_all(&self) {
         let mut batch = WakerBatch::new();
         loop {
             self.state.with(|state| {
-                state.closed = true;
                 while !batch.is_full()
                     && let Some(entry_ptr) = state.wheel.pop_any()
                 {
@@ -369,6 +381,7 @@ impl Timers {
                     // compare_exchange, which either came before or fails.
                     entry.when.swap(SHUT_DOWN, AcqRel);
                 }
+                // A thread may have fired due timers after `close` stored this.
                 self.next.store(u64::MAX, SeqCst);
             });
             let more = batch.is_full();

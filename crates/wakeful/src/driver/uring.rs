@@ -12,8 +12,8 @@
 //! Operations that the kernel completes during submission are found in the completion queue right
 //! afterwards.
 //!
-//! The ring peeks at completions and never waits for them with `io_uring_enter`: a call with a
-//! zero time-out costs many times as much as a plain system call.
+//! The ring peeks at completions. It never waits for them with `io_uring_enter`, because a call with
+//! a zero time-out costs many times as much as a plain system call.
 
 use super::in_flight::{Completion, CompletionContext, InFlight, OpId};
 use crate::sys::sync::ignore_poison;

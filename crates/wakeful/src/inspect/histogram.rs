@@ -8,6 +8,24 @@ use std::time::Duration;
 ///
 /// [`RuntimeMetrics::poll_times`](crate::runtime::RuntimeMetrics::poll_times) and
 /// [`RuntimeMetrics::wake_to_poll_times`](crate::runtime::RuntimeMetrics::wake_to_poll_times) return one.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use wakeful::runtime::Handle;
+///
+/// for _ in 0..1000 {
+///     wakeful::task::yield_now().await;
+/// }
+/// let polls = Handle::current().metrics().poll_times();
+/// assert!(polls.p50() <= polls.p99() && polls.p99() <= polls.max());
+/// assert!(polls.sum() >= Duration::ZERO);
+/// println!("{} polls, p99 {:?}", polls.count(), polls.p99());
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Histogram(Counts);
 
@@ -57,6 +75,19 @@ impl Histogram {
     /// # Panics
     ///
     /// Panics if `fraction` is not between 0 and 1.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use wakeful::runtime::Handle;
+    ///
+    /// let polls = Handle::current().metrics().poll_times();
+    /// assert!(polls.quantile(0.999) >= polls.quantile(0.5));
+    /// assert!(polls.quantile(1.0) <= polls.max());
+    /// # }
+    /// ```
     #[track_caller]
     pub fn quantile(&self, fraction: f64) -> Duration {
         assert!((0.0..=1.0).contains(&fraction), "a quantile is between 0 and 1, not {fraction}");
@@ -85,6 +116,19 @@ impl Histogram {
     }
 
     /// Iterates over the buckets: the exclusive upper bound, and the number of values.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use wakeful::runtime::Handle;
+    ///
+    /// let polls = Handle::current().metrics().poll_times();
+    /// let sum: u64 = polls.buckets().map(|(_, count)| count).sum();
+    /// assert_eq!(sum, polls.count());
+    /// # }
+    /// ```
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         let end = |nth: usize| Duration::from_nanos(1 << nth);
         self.0.counts.iter().enumerate().map(move |(nth, count)| (end(nth), *count))

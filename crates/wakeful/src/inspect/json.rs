@@ -3,6 +3,8 @@
 use std::fmt::Write;
 
 /// Writes JSON values one after the other into a string.
+///
+/// What does not depend on a type is not inlined: an answer of the live page has hundreds of fields.
 pub(crate) struct Json {
     text: String,
     /// The next value is the first of its object or array, and needs no comma.
@@ -18,6 +20,7 @@ impl Json {
         self.text
     }
 
+    #[inline(never)]
     fn comma(&mut self) {
         if !std::mem::take(&mut self.first) {
             self.text.push(',');
@@ -35,11 +38,28 @@ impl Json {
     }
 
     fn nested(&mut self, open: char, close: char, inside: impl FnOnce(&mut Self)) {
-        self.text.push(open);
-        self.first = true;
+        self.open(open);
         inside(self);
-        self.text.push(close);
+        self.close(close);
+    }
+
+    #[inline(never)]
+    fn open(&mut self, bracket: char) {
+        self.text.push(bracket);
+        self.first = true;
+    }
+
+    #[inline(never)]
+    fn close(&mut self, bracket: char) {
+        self.text.push(bracket);
         self.first = false;
+    }
+
+    #[inline(never)]
+    fn name(&mut self, name: &str) {
+        self.comma();
+        self.string(name);
+        self.text.push(':');
     }
 
     /// Writes the next value of an array.
@@ -50,12 +70,11 @@ impl Json {
 
     /// Writes a field of an object.
     pub(crate) fn field(&mut self, name: &str, value: impl FnOnce(&mut Self)) {
-        self.comma();
-        self.string(name);
-        self.text.push(':');
+        self.name(name);
         value(self);
     }
 
+    #[inline(never)]
     pub(crate) fn string(&mut self, text: &str) {
         self.text.push('"');
         for char in text.chars() {
@@ -75,6 +94,11 @@ impl Json {
 
     /// Writes a number, `true` or `false`.
     pub(crate) fn plain(&mut self, value: impl std::fmt::Display) {
+        self.plain_dyn(&value);
+    }
+
+    #[inline(never)]
+    fn plain_dyn(&mut self, value: &dyn std::fmt::Display) {
         let _ = write!(self.text, "{value}");
         self.first = false;
     }

@@ -4,7 +4,8 @@
 //!   [`Handle::dump`](crate::runtime::Handle::dump).
 //! - [`Report`]: a bug that the runtime found in the program. Delivered to
 //!   [`Builder::on_report`](crate::runtime::Builder::on_report), or printed to stderr.
-//! - [`Snapshot`]: all runtimes of the process, with tasks by spawn place. Taken by [`snapshot()`].
+//! - [`Snapshot`]: all runtimes of the process, with tasks by spawn site. Taken by [`snapshot()`].
+//! - `page` (feature `page`): all of it live, in a browser.
 //! - [`Histogram`]: how long polls took, and how long tasks waited in run queues. Part of
 //!   [`RuntimeMetrics`](crate::runtime::RuntimeMetrics).
 
@@ -18,6 +19,8 @@ mod findings;
 mod harness;
 mod histogram;
 mod json;
+#[cfg(feature = "page")]
+pub mod page;
 mod prometheus;
 mod report;
 pub(crate) mod runtimes;
@@ -39,7 +42,7 @@ pub(crate) use report::SHOWN_THREADS;
 pub use report::{
     AbortedClosure, Blocked, Certainty, Deadlock, Edge, Exit, FutileLoop, Futurelock, GrowingTasks,
     LastingHolder, LateTask, LateThread, NeverPolled, Orphan, Report, ReportFilter, ReportFormat,
-    SlowHolder, SlowShutdown, Spinning, StuckBlockOn, UnawaitedPanic, UnobservedPanic,
+    SlowHolder, SlowShutdown, Spinning, Stalled, StuckBlockOn, UnawaitedPanic, UnobservedPanic,
 };
 pub(crate) use report::{Delivery, ReportHook, Reporter, Stamped};
 pub use snapshot::{RuntimeSnapshot, Snapshot, SpawnGroup, WaitGroup, snapshot};

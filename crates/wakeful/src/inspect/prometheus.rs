@@ -45,57 +45,55 @@ impl MetricsSnapshot {
         self.workers.iter().map(|worker| worker.sources).sum()
     }
 
-    /// Writes the text exposition format of Prometheus.
+    /// Writes the text exposition format of Prometheus, for this runtime.
     pub(crate) fn prometheus(&self) -> String {
-        let mut page = ExpositionWriter { text: String::new(), runtime: &self.runtime };
-        page.gauge("tasks_alive", "Tasks that are alive.", self.alive);
-        page.counter("tasks_spawned", "Tasks and blocking closures spawned.", self.spawned);
-        page.counter("tasks_finished", "Tasks that have ended.", self.finished());
-        page.counter("tasks_panicked", "Tasks that panicked.", self.panicked);
-        page.counter("tasks_orphaned", "Tasks that wait without a waker.", self.orphaned());
-        page.gauge("queue_depth", "Tasks in the injector.", self.queued);
-        page.gauge("timers", "Timers that have not fired.", self.timers() as u64);
-        page.gauge("sources", "Registered descriptors.", self.sources() as u64);
-        page.gauge("blocking_threads", "Threads of the blocking pool.", self.pool_threads);
-        page.gauge("blocking_idle_threads", "Idle threads of the blocking pool.", self.pool_idle);
-        page.gauge("blocking_queue_depth", "Closures that wait for a thread.", self.pool_queued);
-        page.gauge("spare_threads", "Spare workers that replace stuck ones.", self.spares);
-        page.counter("spare_threads_started", "Spare workers started.", self.spares_started);
-        page.counter("spare_thread_polls", "Polls by spare workers.", self.spare_polls);
-        page.by_worker("worker_polls", "Polls of a worker.", &self.workers, |worker| worker.polls);
-        page.by_worker("worker_steals", "Steals of a worker.", &self.workers, |worker| {
-            worker.steals
-        });
-        page.by_worker("worker_parks", "Parks of a worker.", &self.workers, |worker| worker.parks);
-        page.by_worker("worker_busy_seconds", "Busy time of a worker.", &self.workers, |worker| {
-            worker.busy.as_secs_f64()
-        });
-        page.head("worker_queue_depth", "gauge", "Tasks in a worker's own queue.");
-        for (index, worker) in self.workers.iter().enumerate() {
-            page.line("worker_queue_depth", &format!(",worker=\"{index}\""), worker.queued);
-        }
-        page.head("reports_total", "counter", "Reports, by kind.");
-        for (kind, count) in &self.reports {
-            page.line("reports_total", &format!(",kind=\"{kind}\""), count);
-        }
-        page.histogram(
-            "poll_seconds",
-            "Duration of polls, sampled.",
-            &Histogram::of_polls(&self.workers),
-        );
-        page.histogram(
-            "wake_to_poll_seconds",
-            "Time from wake-up to poll, sampled.",
-            &Histogram::of_wake_ups(&self.workers),
-        );
-        page.text
+        prometheus(std::slice::from_ref(self))
     }
+}
+
+/// Writes the text exposition format of Prometheus, for all of these runtimes.
+///
+/// The format wants all samples of a metric together, below one head.
+pub(crate) fn prometheus(runtimes: &[MetricsSnapshot]) -> String {
+    let mut page = ExpositionWriter { text: String::new(), runtimes };
+    page.gauge("tasks_alive", "Tasks that are alive.", |it| it.alive);
+    page.counter("tasks_spawned", "Tasks and blocking closures spawned.", |it| it.spawned);
+    page.counter("tasks_finished", "Tasks that have ended.", MetricsSnapshot::finished);
+    page.counter("tasks_panicked", "Tasks that panicked.", |it| it.panicked);
+    page.counter("tasks_orphaned", "Tasks that wait without a waker.", MetricsSnapshot::orphaned);
+    page.gauge("queue_depth", "Tasks in the injector.", |it| it.queued);
+    page.gauge("timers", "Timers that have not fired.", |it| it.timers() as u64);
+    page.gauge("sources", "Registered descriptors.", |it| it.sources() as u64);
+    page.gauge("blocking_threads", "Threads of the blocking pool.", |it| it.pool_threads);
+    page.gauge("blocking_idle_threads", "Idle threads of the blocking pool.", |it| it.pool_idle);
+    page.gauge("blocking_queue_depth", "Closures that wait for a thread.", |it| it.pool_queued);
+    page.gauge("spare_threads", "Spare workers that replace stuck ones.", |it| it.spares);
+    page.counter("spare_threads_started", "Spare workers started.", |it| it.spares_started);
+    page.counter("spare_thread_polls", "Polls by spare workers.", |it| it.spare_polls);
+    page.by_worker("worker_polls_total", "counter", "Polls of a worker.", |it| it.polls);
+    page.by_worker("worker_steals_total", "counter", "Steals of a worker.", |it| it.steals);
+    page.by_worker("worker_parks_total", "counter", "Parks of a worker.", |it| it.parks);
+    page.by_worker("worker_busy_seconds_total", "counter", "Busy time of a worker.", |it| {
+        it.busy.as_secs_f64()
+    });
+    page.by_worker("worker_queue_depth", "gauge", "Tasks in a worker's own queue.", |it| it.queued);
+    page.head("reports_total", "counter", "Reports, by kind.");
+    for runtime in runtimes {
+        for (kind, count) in &runtime.reports {
+            page.line(runtime, "reports_total", &format!(",kind=\"{kind}\""), count);
+        }
+    }
+    let polls = |it: &MetricsSnapshot| Histogram::of_polls(&it.workers);
+    page.histogram("poll_seconds", "Duration of polls, sampled.", polls);
+    let wake_ups = |it: &MetricsSnapshot| Histogram::of_wake_ups(&it.workers);
+    page.histogram("wake_to_poll_seconds", "Time from wake-up to poll, sampled.", wake_ups);
+    page.text
 }
 
 /// Writes lines of the exposition format.
 struct ExpositionWriter<'a> {
     text: String,
-    runtime: &'a str,
+    runtimes: &'a [MetricsSnapshot],
 }
 
 impl ExpositionWriter<'_> {
@@ -103,49 +101,65 @@ impl ExpositionWriter<'_> {
         let _ = writeln!(self.text, "# HELP wakeful_{name} {help}\n# TYPE wakeful_{name} {kind}");
     }
 
-    fn line(&mut self, name: &str, labels: &str, value: impl fmt::Display) {
-        let runtime = self.runtime.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-        let _ = writeln!(self.text, "wakeful_{name}{{runtime=\"{runtime}\"{labels}}} {value}");
+    fn line(
+        &mut self,
+        runtime: &MetricsSnapshot,
+        name: &str,
+        labels: &str,
+        value: impl fmt::Display,
+    ) {
+        let escaped = runtime.runtime.replace('\\', "\\\\").replace('"', "\\\"");
+        let escaped = escaped.replace('\n', "\\n");
+        let _ = writeln!(self.text, "wakeful_{name}{{runtime=\"{escaped}\"{labels}}} {value}");
     }
 
-    fn gauge(&mut self, name: &str, help: &str, value: u64) {
+    fn gauge(&mut self, name: &str, help: &str, value: impl Fn(&MetricsSnapshot) -> u64) {
         self.head(name, "gauge", help);
-        self.line(name, "", value);
+        self.runtimes.iter().for_each(|runtime| self.line(runtime, name, "", value(runtime)));
     }
 
-    fn counter(&mut self, name: &str, help: &str, value: u64) {
+    fn counter(&mut self, name: &str, help: &str, value: impl Fn(&MetricsSnapshot) -> u64) {
         let name = &format!("{name}_total");
         self.head(name, "counter", help);
-        self.line(name, "", value);
+        self.runtimes.iter().for_each(|runtime| self.line(runtime, name, "", value(runtime)));
     }
 
     fn by_worker<V: fmt::Display>(
         &mut self,
         name: &str,
+        kind: &str,
         help: &str,
-        workers: &[WorkerSnapshot],
         value: impl Fn(&WorkerSnapshot) -> V,
     ) {
-        let name = &format!("{name}_total");
-        self.head(name, "counter", help);
-        for (index, worker) in workers.iter().enumerate() {
-            self.line(name, &format!(",worker=\"{index}\""), value(worker));
+        self.head(name, kind, help);
+        for runtime in self.runtimes {
+            for (index, worker) in runtime.workers.iter().enumerate() {
+                self.line(runtime, name, &format!(",worker=\"{index}\""), value(worker));
+            }
         }
     }
 
-    fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
+    fn histogram(
+        &mut self,
+        name: &str,
+        help: &str,
+        histogram: impl Fn(&MetricsSnapshot) -> Histogram,
+    ) {
         self.head(name, "histogram", help);
-        let mut cumulative = 0;
-        for (end, count) in histogram.buckets() {
-            cumulative += count;
-            if EXPORTED.contains(&end.as_nanos().trailing_zeros()) {
-                let labels = format!(",le=\"{}\"", end.as_secs_f64());
-                self.line(&format!("{name}_bucket"), &labels, cumulative);
+        for runtime in self.runtimes {
+            let histogram = histogram(runtime);
+            let mut cumulative = 0;
+            for (end, count) in histogram.buckets() {
+                cumulative += count;
+                if EXPORTED.contains(&end.as_nanos().trailing_zeros()) {
+                    let labels = format!(",le=\"{}\"", end.as_secs_f64());
+                    self.line(runtime, &format!("{name}_bucket"), &labels, cumulative);
+                }
             }
+            self.line(runtime, &format!("{name}_bucket"), ",le=\"+Inf\"", cumulative);
+            self.line(runtime, &format!("{name}_sum"), "", histogram.sum().as_secs_f64());
+            self.line(runtime, &format!("{name}_count"), "", histogram.count());
         }
-        self.line(&format!("{name}_bucket"), ",le=\"+Inf\"", cumulative);
-        self.line(&format!("{name}_sum"), "", histogram.sum().as_secs_f64());
-        self.line(&format!("{name}_count"), "", histogram.count());
     }
 }
 

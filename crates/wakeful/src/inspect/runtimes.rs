@@ -3,7 +3,9 @@
 //! The list itself is `runtime::registry`. This module may not use that one, so the registry passes
 //! a function that returns the list.
 
+use super::MetricsSnapshot;
 use super::dump::Dump;
+use crate::telemetry::trace_buffer::TracePart;
 use crate::watchdog::snapshot::Inspectable;
 use std::sync::{Arc, OnceLock};
 
@@ -12,8 +14,40 @@ pub(crate) trait InspectedRuntime: Send + Sync {
     /// Returns its id, which is unique in the process.
     fn id(&self) -> u64;
     fn inspectable(&self) -> &dyn Inspectable;
+    /// Returns how many tasks and closures have not ended, without tasks of a `LocalSet`.
+    fn alive_tasks(&self) -> u64;
     /// Takes a dump, and scans the runtime for what is wrong.
     fn dump(&self) -> Dump;
+    /// Returns the name of its flavor, such as [`CURRENT_THREAD`].
+    fn flavor(&self) -> &'static str;
+    /// Returns its metrics. Counts the tasks one by one.
+    fn metrics(self: Arc<Self>) -> MetricsSnapshot;
+    /// Returns the threads and closures of its blocking pool.
+    fn pool_counts(&self) -> PoolCounts;
+    /// Returns how many spare workers replace stuck ones.
+    fn spare_threads(&self) -> u64;
+    /// Returns whether its flight recorder is on.
+    fn is_recording(&self) -> bool;
+    /// Turns its flight recorder on or off.
+    fn set_recording(&self, on: bool);
+    /// Returns the recorded events: a row for each worker, then one for other threads, then reports.
+    ///
+    /// A row begins at its position in `from`, or at the oldest event that is left.
+    fn recorded(&self, from: &[u64]) -> Vec<(String, TracePart)>;
+    /// Aborts the task with this id. Returns false if there is none.
+    fn abort(&self, id: u64) -> bool;
+}
+
+/// The flavor of a runtime that runs its tasks on the thread in `block_on`.
+pub(crate) const CURRENT_THREAD: &str = "current-thread";
+
+/// The threads and closures of a blocking pool.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PoolCounts {
+    pub(crate) threads: u64,
+    pub(crate) idle: u64,
+    /// Closures that wait for a thread.
+    pub(crate) queued: u64,
 }
 
 type List = fn() -> Vec<Arc<dyn InspectedRuntime>>;

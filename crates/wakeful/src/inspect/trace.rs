@@ -38,15 +38,21 @@ fn name_row(json: &mut Json, row: usize, name: &str) {
     });
 }
 
+/// Returns the name of an event in a trace.
+pub(in crate::inspect) fn event_name(event: Event) -> &'static str {
+    match event {
+        Event::Poll => "poll",
+        Event::Spawn => "spawn",
+        Event::Wake => "wake",
+        Event::Park => "park",
+        Event::Steal => "steal",
+        Event::Report => "report",
+    }
+}
+
 fn event(json: &mut Json, row: usize, entry: &Entry, names: &BTreeMap<u64, String>) {
-    let (kind, is_slice) = match entry.event {
-        Event::Poll => ("poll", true),
-        Event::Spawn => ("spawn", false),
-        Event::Wake => ("wake", false),
-        Event::Park => ("park", true),
-        Event::Steal => ("steal", false),
-        Event::Report => ("report", false),
-    };
+    let kind = event_name(entry.event);
+    let is_slice = matches!(entry.event, Event::Poll | Event::Park);
     let task = match (entry.task, names.get(&entry.task)) {
         (0, _) => None,
         (_, Some(name)) => Some(name.clone()),

@@ -9,7 +9,7 @@
 //! | `try_join.rs` | `try_join!` | a [`support::TryJoin`] over a list of the same kind |
 //! | `list.rs` | | typed lists of pinned elements |
 //! | `pin.rs` | `pin!` | one `core::pin::pin!` for each name |
-//! | `support.rs` | | the names that expansions use, and the two calls into the runtime |
+//! | `support.rs` | | the names that expansions use, and their calls into the runtime |
 //!
 //! The caller's `async` body awaits the future that the macro built. The macros only parse, and the
 //! handlers of `select!` stay in the caller's body. All polling is ordinary code in this module, so

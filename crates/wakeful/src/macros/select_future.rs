@@ -19,7 +19,7 @@ use core::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 use super::list::{List, Visit};
-use super::support::{poll_budget_available, thread_rng_n};
+use super::support::{branch_won, last_final_result, poll_budget_available, thread_rng_n};
 
 /// The result of a [`Select`]: the output of the first branch of the list, or a result further on.
 pub enum Selected<T, Rest> {
@@ -110,12 +110,14 @@ where
             return ControlFlow::Continue(());
         }
         let branch = branch.project();
+        let before = last_final_result();
         match branch.future.poll(self.cx) {
             Poll::Pending => self.pending = true,
             Poll::Ready(output) => {
                 self.enabled &= !bit;
                 self.found = (branch.matcher)(Some(output));
                 if self.found.is_some() {
+                    branch_won(before);
                     return ControlFlow::Break(());
                 }
             }

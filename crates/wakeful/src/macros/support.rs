@@ -1,7 +1,7 @@
 //! The names that the expansions of `select!`, `join!` and `try_join!` use.
 //!
-//! Two functions call into the runtime: one for random numbers, one for the cooperative budget.
-//! Both also work outside of a runtime.
+//! Four functions call into the runtime: one for random numbers, one for the cooperative budget, and
+//! two for futile loops. All of them also work outside of a runtime.
 
 use core::task::{Context, Poll};
 
@@ -21,4 +21,16 @@ pub fn thread_rng_n(n: u32) -> u32 {
 #[inline]
 pub fn poll_budget_available(cx: &mut Context<'_>) -> Poll<()> {
     crate::task::coop::poll_budget_available(cx)
+}
+
+/// Identifies the last final result of this thread, such as the `None` of a closed channel.
+#[inline]
+pub fn last_final_result() -> u32 {
+    crate::task::futile::last_result()
+}
+
+/// Tells that a branch has won. `before` is the last final result before its poll.
+#[inline]
+pub fn branch_won(before: u32) {
+    crate::task::futile::branch_won(before);
 }

@@ -1,15 +1,15 @@
 //! Station 3, the injector: the queue that all workers share.
 //!
-//! It is for tasks that are woken or spawned by threads other than the workers, and for the
-//! overflow of a worker's ring.
+//! Threads other than the workers push the tasks that they wake or spawn. A worker pushes the
+//! overflow of its ring. The tasks of a stuck or lost worker go there as well.
 //!
 //! # Protocol
 //!
-//! A pusher of one task puts it on a [`Stack`] with one compare-exchange and never blocks. A batch,
-//! the overflow of a ring, takes the lock of `ready`. A taker holds the lock
-//! of `ready`, a list in arrival order. It refills `ready` by taking the whole stack and reversing
-//! it. So the order is kept, and pushers and takers share only one atomic word. A taker that is
-//! preempted inside the lock delays other takers and batches, but no pusher of one task.
+//! A pusher of one task puts it on a [`Stack`] with one compare-exchange and never blocks. A pusher
+//! of a batch takes the lock of `ready`, a list in arrival order. So does a taker. It refills `ready`
+//! by taking the whole stack and reversing it. So the order is kept, and a pusher of one task shares
+//! only one atomic word with takers. A taker that is preempted inside the lock delays other takers
+//! and batches, but no pusher of one task.
 //!
 //! The race to fear: a taker moves tasks from the stack to `ready` and keeps only one of them.
 //! Meanwhile a worker that is about to sleep finds the injector empty. It cannot happen.
@@ -23,6 +23,8 @@ use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
 use crate::task::runnable::Runnable;
 use crate::task::stack::Stack;
 use std::collections::VecDeque;
+// std's also in models: it is part of no protocol.
+use std::sync::atomic::AtomicU64;
 
 /// The queue that all workers share. Aligned to two cache lines, against false sharing.
 #[repr(align(128))]
@@ -32,6 +34,9 @@ pub(crate) struct Injector {
     /// The length of `ready`, for takers that do not hold the lock. At least one while tasks move
     /// from the stack to `ready`.
     ready_len: AtomicUsize,
+    /// How many tasks were ever pushed alone and have left the stack. Written under the lock of
+    /// `ready`, when the stack is emptied: a push does not pay for it.
+    arrived_total: AtomicU64,
 }
 
 impl Injector {
@@ -40,6 +45,7 @@ impl Injector {
             arrived: Stack::new(),
             ready: Mutex::new(VecDeque::new()),
             ready_len: AtomicUsize::new(0),
+            arrived_total: AtomicU64::new(0),
         }
     }
 
@@ -56,7 +62,7 @@ impl Injector {
         }
     }
 
-    /// Appends many tasks under one lock. For the overflow of a ring.
+    /// Appends many tasks under one lock. The injector must be open.
     pub(crate) fn push_batch(&self, tasks: impl IntoIterator<Item = Runnable>) {
         let mut ready = self.ready.lock();
         debug_assert!(!self.arrived.is_closed(), "no worker takes from a closed injector");
@@ -75,12 +81,30 @@ impl Injector {
         self.arrived.is_empty() && self.ready_len.load(SeqCst) == 0
     }
 
-    /// Returns the number of tasks. For metrics: it acquires the lock to count them.
+    /// Returns the number of tasks, for metrics. To count them it takes the lock and refills `ready`.
     pub(crate) fn len(&self) -> usize {
         let mut ready = self.ready.lock();
         self.refill(&mut ready);
         self.ready_len.store(ready.len(), SeqCst);
         ready.len()
+    }
+
+    /// Returns how many tasks were ever pushed alone, and how many were taken. For metrics: it
+    /// acquires the lock to count them.
+    ///
+    /// The second number tells something only if no batch was pushed.
+    pub(crate) fn arrived_and_taken(&self) -> (u64, u64) {
+        let mut ready = self.ready.lock();
+        if !self.arrived.is_closed() {
+            self.refill(&mut ready);
+            self.ready_len.store(ready.len(), SeqCst);
+        }
+        let arrived = self.arrived_total.load(Relaxed);
+        (arrived, arrived.saturating_sub(ready.len() as u64))
+    }
+
+    fn count_arrived(&self, tasks: usize) {
+        self.arrived_total.store(self.arrived_total.load(Relaxed) + tasks as u64, Relaxed);
     }
 
     pub(crate) fn pop(&self) -> Option<Runnable> {
@@ -122,21 +146,25 @@ impl Injector {
         if self.arrived.is_empty() {
             return;
         }
-        self.ready_len.store(ready.len() + 1, SeqCst);
+        let before = ready.len();
+        self.ready_len.store(before + 1, SeqCst);
         for cell in self.arrived.take_all().reversed() {
             // SAFETY: pushed as a Runnable, and taken out once.
             ready.push_back(unsafe { Runnable::from_cell(cell) });
         }
+        self.count_arrived(ready.len() - before);
     }
 
     /// Closes the injector and takes all tasks.
     pub(crate) fn close(&self) -> Vec<Runnable> {
         let mut ready = self.ready.lock();
         let mut left: Vec<Runnable> = ready.drain(..).collect();
+        let before = left.len();
         for cell in self.arrived.close().reversed() {
             // SAFETY: pushed as a Runnable, and taken out once.
             left.push(unsafe { Runnable::from_cell(cell) });
         }
+        self.count_arrived(left.len() - before);
         self.ready_len.store(0, SeqCst);
         left
     }

@@ -18,10 +18,11 @@
 //!
 //! Thief, when the owner seems stuck:
 //!
-//! - LIFO-4. Stores `wanted = true`.
-//! - LIFO-5. Executes the heavy barrier.
-//! - LIFO-6. Loads `busy`. If it is set, gives up. Otherwise takes the task. In both cases stores
-//!   `wanted = false` (Release).
+//! - LIFO-4. Exchanges `wanted` from false to true. If that fails, another thief has it: gives up.
+//! - LIFO-5. Executes the heavy barrier. If the kernel refuses it, stores `wanted = false` and gives
+//!   up.
+//! - LIFO-6. Loads `busy`. If it is not set, takes the task. In both cases stores `wanted = false`
+//!   (Release).
 //!
 //! The race to fear: both use the slot. It cannot happen. The barriers pair up as a full fence on
 //! both sides (`sys::membarrier`), so at least one of LIFO-3 and LIFO-6 sees the store of the other
@@ -29,8 +30,8 @@
 //! both do, the owner goes on. The critical section of the thief is a few instructions and never
 //! blocks, so the owner's wait is short.
 //!
-//! LIFO-4 is an exchange, so there is one thief at a time. The Release store that ends a critical
-//! section pairs with the Acquire load of the other side, which then sees the content of the slot.
+//! By LIFO-4 there is one thief at a time. The Release store that ends a critical section pairs with
+//! the Acquire load of the other side, which then sees the content of the slot.
 
 use crate::sys::membarrier::Barriers;
 use crate::sys::sync::atomic::{AtomicBool, Ordering::*};

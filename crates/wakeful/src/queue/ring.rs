@@ -10,7 +10,7 @@
 //! The race to fear: a thief copies a slot while the owner overwrites it. It does no harm. The
 //! owner overwrites a slot only after `head` has passed it. Then the exchange of the thief fails,
 //! since `head` is no longer the value that it loaded. (`head` could only return to that value if
-//! 2³² tasks passed during one steal.) Slots are atomics, so the copy is no data race.
+//! 2³² tasks passed during one steal.) Slots are atomics, so the copy is not a data race.
 //!
 //! # Orderings
 //!
@@ -173,8 +173,9 @@ impl Stealer {
         self.ring.len() == 0
     }
 
-    /// Steals the older half, rounded up. Returns the first task, and pushes the others to `into`.
-    pub(crate) fn steal_into(&self, into: &Owner) -> Option<Runnable> {
+    /// Steals the older half, rounded up. Pushes all tasks but the first to `into`. Returns the first
+    /// task, and the number of stolen ones.
+    pub(crate) fn steal_into(&self, into: &Owner) -> Option<(Runnable, u32)> {
         loop {
             let head = self.ring.head.load(Acquire);
             let tail = self.ring.tail.load(Acquire); // QUEUE-1
@@ -193,7 +194,7 @@ impl Stealer {
                 let pushed = into.push(task);
                 debug_assert!(pushed.is_ok(), "`into` has space for them");
             }
-            return Some(first);
+            return Some((first, count));
         }
     }
 

@@ -2,18 +2,26 @@
 //!
 //! - `builder/threads.rs`: settings of worker threads and of the blocking pool.
 //! - `builder/diagnostics.rs`: settings of the watchdog, of reports and of dumps.
+//! - `builder/histograms.rs`: settings of exact histograms.
+//! - `builder/task_hooks.rs`: functions that are called when tasks are spawned, polled and end.
+//! - `builder/accepted.rs`: settings of tokio that choose an implementation.
 //! - `builder/build.rs`: turns the settings into a runtime.
 
+mod accepted;
 mod build;
 mod diagnostics;
+mod histograms;
+mod task_hooks;
 mod threads;
 
+use self::histograms::HistogramSettings;
 use super::{FileBackend, OrphanPolicy, RngSeed, UnhandledPanic};
 use crate::driver::poller::EventLimits;
 use crate::inspect::{ReportFilter, ReportFormat, ReportHook};
 use crate::runtime::test_limit::TestLimitSetting;
-use crate::scheduler::config::Callback;
-use std::sync::Arc;
+use crate::scheduler::config::{Callback, ThreadName};
+use crate::scheduler::task_hooks::TaskHooks;
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// Builds a [`Runtime`](super::Runtime) with settings of your own.
@@ -40,18 +48,23 @@ pub struct Builder {
     kind: Kind,
     worker_threads: Option<usize>,
     max_blocking_threads: usize,
-    thread_name: Arc<dyn Fn() -> String + Send + Sync>,
+    thread_name: ThreadName,
     thread_stack_size: Option<usize>,
     thread_keep_alive: Duration,
     on_thread_start: Option<Callback>,
     on_thread_stop: Option<Callback>,
     on_thread_park: Option<Callback>,
     on_thread_unpark: Option<Callback>,
+    task_hooks: TaskHooks,
+    poll_histogram: HistogramSettings,
+    latency_histogram: HistogramSettings,
+    tracks_latencies: bool,
     global_queue_interval: Option<u32>,
     event_interval: u32,
     lifo_slot_enabled: bool,
     start_paused: bool,
     has_time: bool,
+    timers_elapse_at_shutdown: bool,
     has_io: bool,
     io_batch: EventLimits,
     on_orphan: OrphanPolicy,
@@ -67,6 +80,9 @@ pub struct Builder {
     max_spare_threads: usize,
     always_end_stuck_block_on: bool,
     dump_on_signal: bool,
+    /// The address of the live page.
+    #[cfg(feature = "page")]
+    page: Option<String>,
     test_limit: TestLimitSetting,
     seed: Option<u64>,
     shuffle: bool,
@@ -85,18 +101,23 @@ impl Builder {
             kind,
             worker_threads: None,
             max_blocking_threads: 512,
-            thread_name: Arc::new(|| "wakeful-worker".to_owned()),
+            thread_name: ThreadName::Fixed(Cow::Borrowed("wakeful-worker")),
             thread_stack_size: None,
             thread_keep_alive: Duration::from_secs(10),
             on_thread_start: None,
             on_thread_stop: None,
             on_thread_park: None,
             on_thread_unpark: None,
+            task_hooks: TaskHooks::default(),
+            poll_histogram: HistogramSettings::default(),
+            latency_histogram: HistogramSettings::default(),
+            tracks_latencies: false,
             global_queue_interval: None,
             event_interval: 61,
             lifo_slot_enabled: true,
             start_paused: false,
             has_time: false,
+            timers_elapse_at_shutdown: false,
             has_io: false,
             io_batch: EventLimits::default(),
             on_orphan: OrphanPolicy::Report,
@@ -112,6 +133,8 @@ impl Builder {
             max_spare_threads: 64,
             always_end_stuck_block_on: false,
             dump_on_signal: false,
+            #[cfg(feature = "page")]
+            page: None,
             test_limit: TestLimitSetting::Unlimited,
             seed: None,
             shuffle: false,

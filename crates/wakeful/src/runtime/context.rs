@@ -69,6 +69,13 @@ fn enter_raw<'a>(shared: *const RuntimeInner) -> Entered<'a> {
     })
 }
 
+/// Drops the reference to the runtime that this thread has kept.
+#[inline(never)]
+fn drop_runtime_ref() {
+    let runtime_ref = RUNTIME_REF.try_with(RefCell::take).ok().flatten();
+    drop(runtime_ref);
+}
+
 impl Entered<'_> {
     /// Leaves the context if this guard is the innermost one. Returns whether it was.
     ///
@@ -78,34 +85,41 @@ impl Entered<'_> {
     /// # Panics
     ///
     /// If the guard is not the innermost one, unless the thread is panicking already.
+    #[inline]
     fn leave_once(&self) -> bool {
         CONTEXT.with(|context| {
             if context.depth.get() == self.depth {
                 if context.has_runtime_ref.replace(false) {
-                    let runtime_ref = RUNTIME_REF.try_with(RefCell::take).ok().flatten();
-                    drop(runtime_ref);
+                    drop_runtime_ref();
                 }
                 context.current.set(self.outer);
                 context.depth.set(self.depth - 1);
                 return true;
             }
-            // An inner guard restores the pointer when this reference may be the last one.
-            // SAFETY: the pointer is from an Arc (see `enter_raw`) that the caller still holds.
-            unsafe { Arc::increment_strong_count(self.own) };
-            if !std::thread::panicking() {
-                panic!(
-                    "`EnterGuard` values dropped out of order. Guards returned by \
-                     `tokio::runtime::Handle::enter()` must be dropped in the reverse order as \
-                     they were acquired."
-                );
-            }
+            self.leave_out_of_order();
             false
         })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn leave_out_of_order(&self) {
+        // An inner guard restores the pointer when this reference may be the last one.
+        // SAFETY: the pointer is from an Arc (see `enter_raw`) that the caller still holds.
+        unsafe { Arc::increment_strong_count(self.own) };
+        if !std::thread::panicking() {
+            panic!(
+                "`EnterGuard` values dropped out of order. Guards returned by \
+                 `tokio::runtime::Handle::enter()` must be dropped in the reverse order as \
+                 they were acquired."
+            );
+        }
     }
 
     /// Leaves the context, like a drop.
     ///
     /// Returns true if the context no longer refers to the runtime.
+    #[inline]
     pub(crate) fn leave(&mut self) -> bool {
         !std::mem::replace(&mut self.has_left, true) && self.leave_once()
     }

@@ -9,8 +9,9 @@ use crate::inspect::Stamped;
 use crate::runtime::inner::RuntimeInner;
 use crate::sys::thread_registry::{ALL_RUNTIMES, RuntimeThread};
 use std::io::Write;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
+use std::time::Duration;
 
 /// Prints a dump and the findings of a deadlock scan to stderr.
 ///
@@ -33,9 +34,10 @@ fn print(handle: &Handle) {
 
 /// Starts a thread that prints a dump after the time in `WAKEFUL_DUMP_AFTER`, if that is set.
 pub(super) fn print_later(shared: &Arc<RuntimeInner>) {
-    let after = match environment::duration("WAKEFUL_DUMP_AFTER") {
+    static AFTER: OnceLock<Option<Result<Duration, String>>> = OnceLock::new();
+    let after = match AFTER.get_or_init(|| environment::duration("WAKEFUL_DUMP_AFTER")) {
         None => return,
-        Some(Ok(after)) => after,
+        Some(Ok(after)) => *after,
         Some(Err(text)) => {
             return eprintln!(
                 "wakeful: WAKEFUL_DUMP_AFTER must be a time like 10s, 500ms or 2m, but it is {text:?}"
@@ -67,6 +69,7 @@ pub(crate) fn leave_to_program() {
 #[cfg(not(miri))]
 mod imp {
     use super::{ALL_RUNTIMES, RuntimeThread, print, registry};
+    use crate::sys::signal_mask;
     use crate::sys::unwind::catch_and_forget;
     use std::ffi::{c_int, c_void};
     use std::fs::File;
@@ -140,6 +143,7 @@ mod imp {
             let mut new: libc::sigaction = MaybeUninit::zeroed().assume_init();
             let handler: extern "C" fn(c_int) = handle;
             new.sa_sigaction = handler as usize;
+            signal_mask::set_own_handler(libc::SIGQUIT, new.sa_sigaction);
             new.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
             (libc::sigaction(libc::SIGQUIT, &new, ptr::null_mut()) == 0).then_some(())
         }

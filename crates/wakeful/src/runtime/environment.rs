@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Returns the time that the environment variable `name` sets, or its text if that is no time.
+/// Returns the time that the environment variable `name` sets, or its text if that is not a time.
 pub(super) fn duration(name: &str) -> Option<Result<Duration, String>> {
     let text = std::env::var_os(name)?;
     let text = text.to_string_lossy().into_owned();

@@ -6,13 +6,13 @@ use crate::runtime::task_api::blocking::spawn_blocking_on;
 use crate::runtime::uring_keeper::gate::KeeperGate;
 use crate::scheduler::multi_thread::worker;
 use crate::sys::unwind::catch_and_forget;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 /// Rings with operations in flight. Dropping it waits until the kernel has completed them.
 ///
-/// A closure that owns it therefore completes them also if no thread of the pool runs it: because
-/// the pool is closed, or because none of its threads starts.
+/// So a closure that owns it completes them also if no thread of the pool runs the closure. The pool
+/// may be closed, or may have no thread and start none.
 struct BusyRings(Vec<Arc<Ring>>);
 
 impl Drop for BusyRings {
@@ -57,20 +57,25 @@ impl FileBackend {
     /// The environment variable that chooses if the builder does not.
     const VARIABLE: &'static str = "WAKEFUL_FILE_BACKEND";
 
-    /// Returns the choice of the environment.
+    /// Returns the choice of the environment, which is read once.
     ///
     /// # Panics
     ///
     /// If the variable has an unknown value.
     #[track_caller]
     pub(super) fn from_env() -> Self {
-        let Ok(value) = std::env::var(Self::VARIABLE) else { return Self::Auto };
-        match &*value.to_ascii_lowercase() {
+        static VALUE: OnceLock<FileBackend> = OnceLock::new();
+        if let Some(backend) = VALUE.get() {
+            return *backend;
+        }
+        let value = std::env::var(Self::VARIABLE).unwrap_or_default();
+        let backend = match &*value.to_ascii_lowercase() {
             "auto" | "" => Self::Auto,
             "uring" => Self::Uring,
             "pool" => Self::Pool,
             _ => panic!("\"{}\" must be auto, uring or pool, but it is {value:?}", Self::VARIABLE),
-        }
+        };
+        *VALUE.get_or_init(|| backend)
     }
 }
 

@@ -43,12 +43,13 @@ impl FutileLoops {
     }
 }
 
-/// Has loops of all tasks passed to the runtimes of their threads.
+/// Sets the reporter of all futile loops of the process.
 pub(super) fn install() {
-    futile::set_reporter(pass_on);
+    futile::set_reporter(push_to_current_runtime);
 }
 
-fn pass_on(found: &futile::FutileLoop<'_>) {
+/// Leaves a loop for the watchdog, in the runtime of the calling thread.
+fn push_to_current_runtime(found: &futile::FutileLoop<'_>) {
     context::with_current(|shared| {
         let task = match found.task {
             FutileTask::Task(header) => Some(TaskInfo::of_task(header)),

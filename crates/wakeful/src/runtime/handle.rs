@@ -1,6 +1,7 @@
 //! Handles to a runtime, for use on any thread, and the guard that makes a runtime current.
 
 use super::context::{self, Entered};
+use crate::inspect::runtimes::InspectedRuntime;
 use crate::inspect::{self, Audience, Dump, Report, ScanMode};
 use crate::runtime::inner::{Flavor, RuntimeInner};
 use crate::runtime::task_api::{blocking, spawn};
@@ -8,7 +9,6 @@ use crate::runtime::{Id, RuntimeFlavor, RuntimeMetrics};
 use crate::scheduler::block_on::BlockOnGuard;
 use crate::task::block_on::BlockOnVia;
 use crate::task::{JoinHandle, enter_guard};
-use crate::telemetry::trace_buffer::TraceBuffer;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -349,10 +349,7 @@ impl Handle {
     /// # }
     /// ```
     pub fn record(&self, on: bool) {
-        let inspectable = self.shared.inspectable();
-        inspectable.recorders().iter().for_each(|recorder| recorder.set_enabled(on));
-        inspectable.base().external_trace.set_enabled(on);
-        self.shared.hooks.reporter.trace.set_enabled(on);
+        self.shared.set_recording(on);
     }
 
     /// Returns whether the flight recorder is on.
@@ -368,7 +365,7 @@ impl Handle {
     /// # }
     /// ```
     pub fn is_recording(&self) -> bool {
-        self.shared.hooks.reporter.trace.is_enabled()
+        InspectedRuntime::is_recording(&*self.shared)
     }
 
     /// Returns the events of the flight recorder as JSON for `chrome://tracing` or Perfetto.
@@ -391,12 +388,8 @@ impl Handle {
     /// # }
     /// ```
     pub fn trace(&self) -> String {
-        let inspectable = self.shared.inspectable();
-        let workers = inspectable.recorders().into_iter().map(TraceBuffer::read).enumerate();
-        let mut rows: Vec<_> =
-            workers.map(|(worker, events)| (format!("worker {worker}"), events)).collect();
-        rows.push(("other threads".to_owned(), inspectable.base().external_trace.read()));
-        rows.push(("reports".to_owned(), self.shared.hooks.reporter.trace.read()));
+        let rows = self.shared.recorded(&[]).into_iter();
+        let rows: Vec<_> = rows.map(|(name, part)| (name, part.entries)).collect();
         let dump = self.dump();
         let names = dump.tasks().iter().filter_map(|task| Some((task.id()?, task.info())));
         let names = names.map(|(id, task)| (id.as_u64(), task.to_string())).collect();
@@ -491,6 +484,14 @@ impl TryCurrentError {
     }
 
     /// Returns whether the thread has no current runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// assert!(Handle::try_current().unwrap_err().is_missing_context());
+    /// ```
     pub fn is_missing_context(&self) -> bool {
         self.kind == Kind::Missing
     }
@@ -498,6 +499,14 @@ impl TryCurrentError {
     /// Returns whether the thread has already destroyed its thread-local context; always false.
     ///
     /// The context needs no destructor, so it exists as long as its thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// assert!(!Handle::try_current().unwrap_err().is_thread_local_destroyed());
+    /// ```
     pub fn is_thread_local_destroyed(&self) -> bool {
         false
     }

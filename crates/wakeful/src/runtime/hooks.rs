@@ -33,7 +33,8 @@ pub(crate) struct ReportingHooks {
     pub(super) panics: AtomicU64,
     /// Loops that were found by threads that polled them, until the watchdog reports them.
     pub(super) futile_loops: FutileLoops,
-    findings: Mutex<Findings>,
+    /// Made with the first observation.
+    findings: Mutex<Option<Box<Findings>>>,
     /// Made when the watchdog is first woken.
     watch_target: OnceLock<Arc<WatchTarget>>,
     /// The runtime has shut down. The watchdog is not woken any more.
@@ -55,7 +56,7 @@ impl ReportingHooks {
         })
     }
 
-    /// Connects the hooks with their runtime. The builder calls it once.
+    /// Connects the hooks with their runtime. The builder calls it once, before a thread starts.
     pub(super) fn set_runtime(&self, shared: &Arc<RuntimeInner>) {
         wait::block_on::set_on_block(thread_blocks);
         let is_first = self.shared.set(Arc::downgrade(shared)).is_ok();
@@ -63,7 +64,7 @@ impl ReportingHooks {
         futile_loops::install();
     }
 
-    /// Returns the runtime, unless it is being built or was dropped.
+    /// Returns the runtime, unless it was dropped. No thread calls a hook before `set_runtime`.
     fn runtime(&self) -> Option<Arc<RuntimeInner>> {
         self.shared.get()?.upgrade()
     }
@@ -78,7 +79,8 @@ impl ReportingHooks {
 
     /// Looks for situations that have lasted too long.
     pub(super) fn observe(&self, shared: &RuntimeInner, audience: Audience) -> Observed {
-        ignore_poison(self.findings.lock()).observe(shared.inspectable(), audience)
+        let mut findings = ignore_poison(self.findings.lock());
+        findings.get_or_insert_default().observe(shared.inspectable(), audience)
     }
 
     /// Ends the watch, after the scheduler has closed.
@@ -136,7 +138,10 @@ impl RuntimeHooks for ReportingHooks {
             PolledEntity::BlockOnState(_) => None,
         };
         let Some(task) = self.task_info(&stall.subject) else { return };
-        self.report(&Report::Blocked(Blocked::new(task, stall, future)));
+        let blocked = Blocked::new(task, stall, future);
+        if !blocked.is_in_panic_hook() {
+            self.report(&Report::Blocked(blocked));
+        }
     }
 
     fn spinning(&self, subject: &PolledEntity, polls: u32, within: Duration) {
@@ -175,14 +180,14 @@ impl RuntimeHooks for ReportingHooks {
             let block_on =
                 block_ons.iter().find(|state| state.record.id == stuck.block_on().number);
             if let Some(block_on) = block_on {
-                block_on.fail(stuck.rest, report.to_string());
+                block_on.fail(stuck.poll_number, report.to_string());
             }
         }
         again_in
     }
 
     fn observe_lasting(&self) -> Option<Duration> {
-        // A clock that stands, or jumps, tells nothing of how long a situation lasts.
+        // A paused clock does not measure how long a situation lasts.
         let shared = self.runtime().filter(|shared| !shared.clock().is_paused())?;
         let observed = self.observe(&shared, Audience::Hook);
         for report in &observed.reports {
@@ -205,6 +210,10 @@ impl RuntimeHooks for ReportingHooks {
 
     fn has_other_watchdog(&self) -> bool {
         watchdog::is_other_thread()
+    }
+
+    fn before_user_code(&self) {
+        watchdog::hand_off();
     }
 
     fn notify_progress(&self) {
@@ -231,14 +240,7 @@ impl RuntimeHooks for ReportingHooks {
 
     fn in_context(&self, role: Role, life: &mut dyn FnMut()) {
         let _driving = (role == Role::Worker).then(|| enter_guard::start_driving(true));
-        // The first worker may start before the builder has called `set_runtime`.
-        let shared = loop {
-            match self.shared.get() {
-                Some(shared) => break shared.upgrade(),
-                None => std::thread::yield_now(),
-            }
-        };
-        match shared {
+        match self.runtime() {
             Some(shared) => {
                 let _guard = context::enter(&shared);
                 life();

@@ -7,7 +7,6 @@
 use crate::driver::clock::Clock;
 use crate::driver::poller::Poller;
 use crate::driver::timers::Timers;
-use crate::inspect::runtimes::InspectedRuntime;
 use crate::inspect::{self, Dump, ScanMode, ScanResult};
 use crate::runtime::Id;
 use crate::runtime::file_backend::FileBackendState;
@@ -31,6 +30,8 @@ pub(crate) struct RuntimeInner {
     pub(crate) id: Id,
     /// The builder enabled timers. It is next to the id because `timeout` reads these two.
     pub(crate) has_time: bool,
+    /// A timer that is registered when the runtime shuts down elapses, and does not panic.
+    pub(crate) timers_elapse_at_shutdown: bool,
     pub(crate) name: Option<String>,
     pub(crate) flavor: Flavor,
     pub(crate) pool: Arc<BlockingPool>,
@@ -80,12 +81,7 @@ impl RuntimeInner {
 
     /// Scans this runtime for deadlocks, which may go through other runtimes of the process.
     pub(crate) fn scan_for_deadlocks(&self, mode: ScanMode) -> ScanResult {
-        let peers = registry::all_but(self.id);
-        let has_idle_threads = |shared: &RuntimeInner| shared.pool.counts().1 > 0;
-        let has_idle_threads =
-            has_idle_threads(self) || peers.iter().any(|peer| has_idle_threads(peer));
-        let peers: Vec<&dyn Inspectable> = peers.iter().map(|peer| peer.inspectable()).collect();
-        inspect::scan(self.inspectable(), self.name.as_deref(), &peers, mode, has_idle_threads)
+        inspect::scan(self, self.name.as_deref(), || registry::peers_of(self.id), mode)
     }
 
     /// Takes a dump, and scans the runtime for what is wrong.
@@ -199,20 +195,6 @@ impl RuntimeInner {
             Flavor::Current(scheduler) => scheduler.for_each_task(f),
             Flavor::Multi(scheduler) => scheduler.for_each_task(f),
         }
-    }
-}
-
-impl InspectedRuntime for RuntimeInner {
-    fn id(&self) -> u64 {
-        self.id.as_u64()
-    }
-
-    fn inspectable(&self) -> &dyn Inspectable {
-        RuntimeInner::inspectable(self)
-    }
-
-    fn dump(&self) -> Dump {
-        RuntimeInner::dump(self)
     }
 }
 

@@ -3,11 +3,14 @@
 use super::handle::{EnterGuard, Handle};
 use crate::runtime::inner::{Flavor, RuntimeInner};
 use crate::runtime::task_api::spawn;
-use crate::runtime::{Builder, Runtime, RuntimeMetrics};
+use crate::runtime::{Builder, Runtime, RuntimeMetrics, TaskMeta};
+use crate::scheduler::task_hooks::TaskHooks;
 use crate::task::JoinHandle;
 use crate::task::cell::SpawnOptions;
+use std::fmt;
 use std::io;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A current-thread runtime that stays on its thread, so that its tasks need not be `Send`.
@@ -36,9 +39,10 @@ pub struct LocalRuntime {
     _not_send: PhantomData<*const ()>,
 }
 
-/// Settings that only a [`LocalRuntime`] has; there are none yet.
+/// Settings that only a [`LocalRuntime`] has: hooks for its tasks.
 ///
-/// Pass it to [`Builder::build_local`].
+/// Pass it to [`Builder::build_local`]. A hook is `Send` and `Sync`, because other threads can spawn
+/// tasks through the runtime's [`Handle`].
 ///
 /// # Examples
 ///
@@ -49,11 +53,112 @@ pub struct LocalRuntime {
 /// assert_eq!(runtime.block_on(async { 1 + 1 }), 2);
 /// # Ok::<(), std::io::Error>(())
 /// ```
-#[derive(Debug, Default)]
+#[derive(Default)]
 #[non_exhaustive]
 pub struct LocalOptions {
+    pub(super) task_hooks: TaskHooks,
     /// Makes the type `!Send`, like the runtime that it configures.
     _not_send: PhantomData<*const ()>,
+}
+
+impl LocalOptions {
+    /// Sets a hook that is called when a task is spawned.
+    ///
+    /// See [`Builder::on_task_spawn`], whose hook it replaces.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::{Builder, LocalOptions};
+    ///
+    /// let mut options = LocalOptions::default();
+    /// options.on_task_spawn(|task| println!("task {}", task.id()));
+    /// let runtime = Builder::new_current_thread().build_local(options)?;
+    /// runtime.block_on(runtime.spawn_local(async {})).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn on_task_spawn<F>(&mut self, f: F) -> &mut Self
+    where
+        F: Fn(&TaskMeta<'_>) + Send + Sync + 'static,
+    {
+        self.task_hooks.on_spawn = Some(Arc::new(f));
+        self
+    }
+
+    /// Sets a hook that is called before each poll of a task.
+    ///
+    /// See [`Builder::on_before_task_poll`], whose hook it replaces.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::{Builder, LocalOptions};
+    ///
+    /// let mut options = LocalOptions::default();
+    /// options.on_before_task_poll(|task| println!("task {}", task.id()));
+    /// let runtime = Builder::new_current_thread().build_local(options)?;
+    /// runtime.block_on(runtime.spawn_local(async {})).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn on_before_task_poll<F>(&mut self, f: F) -> &mut Self
+    where
+        F: Fn(&TaskMeta<'_>) + Send + Sync + 'static,
+    {
+        self.task_hooks.before_poll = Some(Arc::new(f));
+        self
+    }
+
+    /// Sets a hook that is called after each poll of a task.
+    ///
+    /// See [`Builder::on_after_task_poll`], whose hook it replaces.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::{Builder, LocalOptions};
+    ///
+    /// let mut options = LocalOptions::default();
+    /// options.on_after_task_poll(|task| println!("task {}", task.id()));
+    /// let runtime = Builder::new_current_thread().build_local(options)?;
+    /// runtime.block_on(runtime.spawn_local(async {})).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn on_after_task_poll<F>(&mut self, f: F) -> &mut Self
+    where
+        F: Fn(&TaskMeta<'_>) + Send + Sync + 'static,
+    {
+        self.task_hooks.after_poll = Some(Arc::new(f));
+        self
+    }
+
+    /// Sets a hook that is called when a task ends.
+    ///
+    /// See [`Builder::on_task_terminate`], whose hook it replaces.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::{Builder, LocalOptions};
+    ///
+    /// let mut options = LocalOptions::default();
+    /// options.on_task_terminate(|task| println!("task {}", task.id()));
+    /// let runtime = Builder::new_current_thread().build_local(options)?;
+    /// runtime.block_on(runtime.spawn_local(async {})).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn on_task_terminate<F>(&mut self, f: F) -> &mut Self
+    where
+        F: Fn(&TaskMeta<'_>) + Send + Sync + 'static,
+    {
+        self.task_hooks.on_terminate = Some(Arc::new(f));
+        self
+    }
+}
+
+impl fmt::Debug for LocalOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalOptions").finish_non_exhaustive()
+    }
 }
 
 impl LocalRuntime {
@@ -124,6 +229,17 @@ impl LocalRuntime {
     /// Runs a closure that may block on a thread of the blocking pool.
     ///
     /// See [`task::spawn_blocking`](crate::task::spawn_blocking).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::LocalRuntime;
+    ///
+    /// let rt = LocalRuntime::new()?;
+    /// let sum = rt.spawn_blocking(|| (1..=100).sum::<u32>());
+    /// assert_eq!(rt.block_on(sum).unwrap(), 5050);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[track_caller]
     pub fn spawn_blocking<F, R>(&self, func: F) -> JoinHandle<R>
     where
@@ -156,11 +272,35 @@ impl LocalRuntime {
     /// Makes this runtime the thread's current one until the guard is dropped.
     ///
     /// See [`Handle::enter`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::{Handle, LocalRuntime};
+    ///
+    /// let rt = LocalRuntime::new()?;
+    /// let guard = rt.enter();
+    /// assert_eq!(Handle::current().id(), rt.handle().id());
+    /// drop(guard);
+    /// assert!(Handle::try_current().is_err());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn enter(&self) -> EnterGuard<'_> {
         self.runtime.enter()
     }
 
     /// Returns the metrics of the runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::LocalRuntime;
+    ///
+    /// let rt = LocalRuntime::new()?;
+    /// assert_eq!(rt.metrics().num_workers(), 1);
+    /// assert_eq!(rt.metrics().num_alive_tasks(), 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn metrics(&self) -> RuntimeMetrics {
         self.runtime.metrics()
     }
@@ -168,6 +308,18 @@ impl LocalRuntime {
     /// Shuts the runtime down, and waits at most `duration`.
     ///
     /// See [`Runtime::shutdown_timeout`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wakeful::runtime::LocalRuntime;
+    ///
+    /// let rt = LocalRuntime::new()?;
+    /// rt.block_on(async { println!("work") });
+    /// rt.shutdown_timeout(Duration::from_secs(5));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn shutdown_timeout(self, duration: Duration) {
         self.runtime.shutdown_timeout(duration);
     }
@@ -175,6 +327,20 @@ impl LocalRuntime {
     /// Shuts the runtime down without waiting.
     ///
     /// See [`Runtime::shutdown_background`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use wakeful::runtime::LocalRuntime;
+    ///
+    /// let rt = LocalRuntime::new()?;
+    /// let (end, ended) = mpsc::channel::<()>();
+    /// rt.spawn_blocking(move || ended.recv());
+    /// rt.shutdown_background(); // the closure still runs
+    /// drop(end);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn shutdown_background(self) {
         self.runtime.shutdown_background();
     }

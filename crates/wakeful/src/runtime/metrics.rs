@@ -1,11 +1,15 @@
 //! Metrics of a runtime: counters, gauges and histograms.
 
+mod histograms;
+mod io;
+mod pool;
+mod scheduling;
 mod workers;
 
 use super::{FileBackend, Handle};
 use crate::inspect::MetricsSnapshot;
+use crate::inspect::runtimes::InspectedRuntime;
 use crate::runtime::inner::Flavor;
-use crate::task::state::COMPLETE;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -79,23 +83,6 @@ impl RuntimeMetrics {
             Flavor::Current(scheduler) => scheduler.injected(),
             Flavor::Multi(scheduler) => scheduler.injector.len(),
         }
-    }
-
-    /// Returns the number of threads in the blocking pool, idle ones included.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use wakeful::runtime::Handle;
-    ///
-    /// # #[wakeful::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// wakeful::task::spawn_blocking(|| ()).await.unwrap();
-    /// assert_eq!(Handle::current().metrics().num_blocking_threads(), 1);
-    /// # }
-    /// ```
-    pub fn num_blocking_threads(&self) -> usize {
-        self.handle.shared.pool.threads()
     }
 
     /// Returns the number of registered timers that have not fired.
@@ -203,7 +190,7 @@ impl RuntimeMetrics {
     /// # }
     /// ```
     pub fn finished_tasks(&self) -> u64 {
-        self.spawned_tasks().saturating_sub(self.unfinished())
+        self.spawned_tasks().saturating_sub(self.handle.shared.alive_tasks())
     }
 
     /// Returns how many tasks panicked so far.
@@ -222,13 +209,6 @@ impl RuntimeMetrics {
     /// ```
     pub fn panicked_tasks(&self) -> u64 {
         self.handle.shared.panics()
-    }
-
-    /// Returns how many tasks and closures of the blocking pool have not ended.
-    fn unfinished(&self) -> u64 {
-        let mut alive = 0;
-        self.handle.shared.for_each_task(|task| alive += u64::from(!task.state().has(COMPLETE)));
-        alive
     }
 
     /// Returns the number of descriptors that are registered for I/O.
@@ -287,13 +267,13 @@ impl RuntimeMetrics {
         self.snapshot().prometheus()
     }
 
-    fn snapshot(&self) -> MetricsSnapshot {
+    pub(super) fn snapshot(&self) -> MetricsSnapshot {
         let shared = &self.handle.shared;
         let inspectable = shared.inspectable();
         let (pool_threads, pool_idle, pool_queued) = shared.pool.counts();
         MetricsSnapshot {
             runtime: shared.display_name(),
-            alive: self.unfinished(),
+            alive: self.handle.shared.alive_tasks(),
             spawned: self.spawned_tasks(),
             panicked: self.panicked_tasks(),
             queued: inspectable.injected() as u64,

@@ -51,6 +51,7 @@ mod handle;
 mod hooks;
 mod id;
 mod inner;
+mod inspected;
 pub(crate) mod join_set;
 mod local_runtime;
 mod metrics;
@@ -70,6 +71,11 @@ mod uring_keeper;
 mod models;
 
 pub use crate::scheduler::config::{OrphanPolicy, UnhandledPanic};
+pub use crate::task::meta::TaskMeta;
+pub use crate::telemetry::bucket_scale::{
+    HistogramConfiguration, HistogramScale, InvalidHistogramConfiguration, LogHistogram,
+    LogHistogramBuilder,
+};
 pub use builder::Builder;
 pub use file_backend::FileBackend;
 pub use handle::{EnterGuard, Handle, TryCurrentError};

@@ -99,7 +99,7 @@ impl Registration {
         wait::record_wait_for_target(kind, TargetWord::of_u32(self.fd as u32), site);
     }
 
-    /// Records that the current task waits for this descriptor, in a poll without a place of its own.
+    /// Records that the current task waits for this descriptor, in a poll without a site of its own.
     #[inline]
     fn record_polled_wait(&self, kind: WaitKind) {
         wait::record_wait_at_resource(kind, TargetWord::of_u32(self.fd as u32), self.site);

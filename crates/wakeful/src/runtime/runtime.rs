@@ -2,14 +2,15 @@
 
 use super::context;
 use super::handle::{EnterGuard, Handle};
-use super::{Builder, RuntimeMetrics};
+use super::{Builder, RuntimeMetrics, registry};
 use crate::runtime::inner::Flavor;
 use crate::runtime::shutdown_wait::ShutdownWait;
 use crate::runtime::test_limit::{self, TestLimit};
+use crate::sys::real_time;
 use crate::task::block_on::BlockOnVia;
 use crate::task::{JoinHandle, enter_guard};
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A runtime: a scheduler for tasks, timers and I/O, and a pool for blocking closures.
 ///
@@ -288,8 +289,8 @@ impl Runtime {
         if std::mem::replace(&mut self.is_shut_down, true) {
             return;
         }
-        // A limit that overflows the clock is no limit.
-        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+        // A limit that overflows the clock counts as none.
+        let deadline = limit.and_then(|limit| real_time::now().checked_add(limit));
         let shared = self.handle.shared.clone();
         let _entered = context::enter(&shared);
         let mut wait = ShutdownWait::new(&shared, deadline);
@@ -301,6 +302,7 @@ impl Runtime {
             }
         }
         shared.hooks.close_watch(deadline);
+        registry::close(shared.id, deadline);
         shared.complete_file_ops(deadline.is_some());
         shared.pool.close();
         wait.for_pool();

@@ -7,6 +7,7 @@ use crate::inspect::{
 use crate::runtime::inner::RuntimeInner;
 use crate::scheduler::multi_thread::MultiThread;
 use crate::sys::backtrace::current_tid;
+use crate::sys::real_time;
 use crate::sys::thread_registry;
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,7 @@ pub(super) struct ShutdownWait<'a> {
 
 impl<'a> ShutdownWait<'a> {
     pub(super) fn new(shared: &'a RuntimeInner, deadline: Option<Instant>) -> Self {
-        let since = Instant::now();
+        let since = real_time::now();
         let after = shared.config().report_lasting_after;
         let report_at = after.and_then(|after| since.checked_add(after));
         let report_at = report_at.filter(|at| deadline.is_none_or(|deadline| *at < deadline));
@@ -35,7 +36,10 @@ impl<'a> ShutdownWait<'a> {
 
     /// Waits for the threads of a scheduler that is closed.
     pub(super) fn for_threads(&mut self, scheduler: &MultiThread) {
-        if self.report_at.is_some_and(|at| !scheduler.join_threads_until(at)) {
+        if let Some(at) = self.report_at {
+            if scheduler.join_threads_until(at) {
+                return;
+            }
             self.report_late();
         }
         match self.deadline {
@@ -48,17 +52,19 @@ impl<'a> ShutdownWait<'a> {
 
     /// Waits for the threads of the blocking pool, which is closed.
     pub(super) fn for_pool(&mut self) {
-        let left = |at: Instant| at.saturating_duration_since(Instant::now());
-        if self.report_at.is_some_and(|at| !self.shared.pool.join(Some(left(at)))) {
+        if let Some(at) = self.report_at {
+            if self.shared.pool.join_until(Some(at)) {
+                return;
+            }
             self.report_late();
         }
-        self.shared.pool.join(self.deadline.map(left));
+        self.shared.pool.join_until(self.deadline);
     }
 
     /// Reports what the shutdown still waits for.
     fn report_late(&mut self) {
         self.report_at = None;
-        let waited = self.since.elapsed();
+        let waited = real_time::now().saturating_duration_since(self.since);
         let (tasks, threads) = (late_tasks(self.shared), self.late_threads());
         let slow = SlowShutdown::new(waited, tasks, threads);
         self.shared.hooks.report(&Report::SlowShutdown(slow));
@@ -71,10 +77,10 @@ impl<'a> ShutdownWait<'a> {
         let threads = thread_registry::threads_of(self.shared.config().address());
         let others = threads.into_iter().filter(|thread| *thread != own);
         let has_time = || {
-            let left = |at: Instant| at.saturating_duration_since(Instant::now());
+            let left = |at: Instant| at.saturating_duration_since(real_time::now());
             self.deadline.is_none_or(|at| left(at) >= STACK_TIME)
         };
-        let look = |(nth, id): (usize, i32)| {
+        let late_thread = |(nth, id): (usize, i32)| {
             let name = std::fs::read_to_string(format!("/proc/self/task/{id}/comm"));
             let name = name.unwrap_or_default().trim_end().to_owned();
             let stack = match nth < SHOWN_THREADS {
@@ -84,25 +90,29 @@ impl<'a> ShutdownWait<'a> {
             };
             LateThread { id, name, stack }
         };
-        others.enumerate().map(look).collect()
+        others.enumerate().map(late_thread).collect()
     }
 
     /// Reports tasks that were dropped before their first poll.
     ///
-    /// Not in a test, where it is common, nor while the thread panics or after a fatal error, when
-    /// the tasks are not what the program is about. Tasks that libraries spawn do not count: some do
-    /// so in destructors, to clean up if the runtime lives on.
+    /// Does nothing in a test, where such tasks are common. Does nothing while the thread panics or
+    /// after a fatal error, which explain the tasks. Tasks that libraries spawn do not count: some
+    /// spawn them in destructors, to clean up if the runtime lives on.
     pub(super) fn report_never_polled(&self) {
+        let sites = self.shared.base().take_never_polled();
+        if sites.is_empty() {
+            return;
+        }
         let config = self.shared.config();
-        let mut places: Vec<_> = self.shared.base().take_never_polled().into_iter().collect();
-        places.retain(|(spawned_at, _)| !is_library_source(spawned_at.file()));
+        let mut sites: Vec<_> = sites.into_iter().collect();
+        sites.retain(|(spawned_at, _)| !is_library_source(spawned_at.file()));
         let is_of_interest = config.report_lasting_after.is_some()
             && !config.always_end_stuck_block_on
             && !self.shared.is_for_test
             && !self.shared.base().has_fatal_error()
             && !std::thread::panicking();
-        if is_of_interest && !places.is_empty() {
-            self.shared.hooks.report(&Report::NeverPolled(NeverPolled::new(places)));
+        if is_of_interest && !sites.is_empty() {
+            self.shared.hooks.report(&Report::NeverPolled(NeverPolled::new(sites)));
         }
     }
 }

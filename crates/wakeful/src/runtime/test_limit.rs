@@ -19,6 +19,7 @@
 use super::{Handle, Id, RuntimeInner, environment};
 use crate::inspect;
 use crate::sys::backtrace::current_tid;
+use crate::sys::real_time;
 use crate::sys::sync::ignore_poison;
 use crate::sys::thread_registry::{ALL_RUNTIMES, RuntimeThread};
 use crate::sys::unwind::catch_and_forget;
@@ -67,8 +68,8 @@ impl TestLimit {
                 _ => limit,
             },
         };
-        // A limit that overflows the clock is no limit.
-        let deadline = Instant::now().checked_add(limit)?;
+        // A limit that overflows the clock counts as none.
+        let deadline = real_time::now().checked_add(limit)?;
         Some(Self { limit, deadline, thread: current_tid(), failure: OnceLock::new() })
     }
 
@@ -79,13 +80,13 @@ impl TestLimit {
 
     /// How long a shutdown may wait. After the deadline it leaves most of the grace time.
     pub(super) fn shutdown_limit(&self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now()).max(self.grace() / 4)
+        self.deadline.saturating_duration_since(real_time::now()).max(self.grace() / 4)
     }
 
     /// Panics if the deadline has passed and no `block_on` has failed for it yet.
     #[track_caller]
     pub(super) fn check_shutdown(&self, shared: &Arc<RuntimeInner>) {
-        if Instant::now() >= self.deadline && !thread::panicking() {
+        if real_time::now() >= self.deadline && !thread::panicking() {
             let failure = self.failure.get_or_init(|| self.describe(shared));
             panic!("{failure}");
         }
@@ -210,12 +211,12 @@ pub(super) fn end(shared: &RuntimeInner) {
     }
 }
 
-/// The life of the thread.
+/// Runs the thread `wakeful-limit`, which never ends.
 fn run() {
     let _own = RuntimeThread::new(ALL_RUNTIMES);
     let mut watched = lock();
     loop {
-        let now = Instant::now();
+        let now = real_time::now();
         let Some(first) = watched.entries.iter().min_by_key(|entry| entry.due) else {
             watched = ignore_poison(CHANGED.wait(watched));
             continue;
@@ -229,7 +230,7 @@ fn run() {
         drop(watched);
         // A panic must not end the thread, which watches the other tests too.
         let next = catch_and_forget(|| runtime.and_then(|shared| act(&shared, failed)))
-            .unwrap_or_else(|| (!failed).then(|| Instant::now() + GRACE[1]));
+            .unwrap_or_else(|| (!failed).then(|| real_time::now() + GRACE[1]));
         watched = lock();
         match next {
             // The runtime may have ended meanwhile.
@@ -251,5 +252,5 @@ fn act(shared: &Arc<RuntimeInner>, failed: bool) -> Option<Instant> {
         return None;
     }
     limit.fail(shared);
-    Some(Instant::now() + limit.grace())
+    Some(real_time::now() + limit.grace())
 }

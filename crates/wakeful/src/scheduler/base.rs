@@ -21,7 +21,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::panic::Location;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// The part of a scheduler that does not depend on its flavor.
@@ -45,14 +45,17 @@ pub(crate) struct SchedulerBase {
     last_clock_ms: AtomicU32,
     /// The trace of all threads that hold no core.
     pub(crate) external_trace: SharedTraceBuffer,
-    /// The spawn places of tasks that were dropped at shutdown before their first poll.
+    /// The spawn sites of tasks that were dropped at shutdown before their first poll.
     never_polled: Mutex<BTreeMap<&'static Location<'static>, usize>>,
     /// The number of `block_on`s that wait on threads which run no tasks.
     pub(super) external_block_ons: AtomicUsize,
+    /// The number of polls that ended because their budget was spent.
+    pub(crate) budget_yields: AtomicU64,
 }
 
 impl SchedulerBase {
     pub(crate) fn new(config: Arc<Config>) -> Self {
+        let external_trace = SharedTraceBuffer::observing(config.observes_all());
         Self {
             config,
             gate: ScanGate::new(),
@@ -63,9 +66,10 @@ impl SchedulerBase {
             parked: Mutex::new(Vec::new()),
             local_sets: Mutex::new(Vec::new()),
             last_clock_ms: AtomicU32::new(0),
-            external_trace: SharedTraceBuffer::new(),
+            external_trace,
             never_polled: Mutex::new(BTreeMap::new()),
             external_block_ons: AtomicUsize::new(0),
+            budget_yields: AtomicU64::new(0),
         }
     }
 
@@ -104,11 +108,22 @@ impl SchedulerBase {
         context::set_now_ms(now_ms);
     }
 
-    /// Traces a task that a thread without a core has woken or spawned, and is about to inject.
+    /// Observes a task that a thread without a core has woken or spawned, and is about to inject.
     #[inline]
-    pub(crate) fn trace_injected(&self, task: &Runnable) {
+    pub(crate) fn observe_injected(&self, task: &Runnable) {
         if self.external_trace.is_enabled() {
-            self.external_trace.record(Entry::woken(task, self.config.env.clock.elapsed()));
+            self.record_injected(task);
+        }
+    }
+
+    /// Traces and observes a task that is about to be injected.
+    #[cold]
+    fn record_injected(&self, task: &Runnable) {
+        let now = self.config.env.clock.now_approx();
+        self.external_trace.record(Entry::woken(task, now.time()));
+        // A task that is spawned on a closed scheduler has another one, and never runs.
+        if self.external_arena.belongs_to(task.scheduler()) {
+            self.config.observe_schedule(task, now, None);
         }
     }
 
@@ -155,11 +170,11 @@ impl SchedulerBase {
         self.external_arena.handed_out()
     }
 
-    /// Calls `f` with each place where a thread without a core, or a local set, has spawned tasks.
-    pub(crate) fn spawns_by_place(&self, f: &mut dyn FnMut(&'static Location<'static>, u64)) {
-        self.external_arena.spawns_by_place(&mut *f);
+    /// Calls `f` with each site where a thread without a core, or a local set, has spawned tasks.
+    pub(crate) fn spawns_by_site(&self, f: &mut dyn FnMut(&'static Location<'static>, u64)) {
+        self.external_arena.spawns_by_site(&mut *f);
         for set in self.local_sets() {
-            set.spawns_by_place(&mut *f);
+            set.spawns_by_site(&mut *f);
         }
     }
 
@@ -255,7 +270,7 @@ impl SchedulerBase {
         }
     }
 
-    /// Takes the spawn places of tasks that were dropped at shutdown before their first poll.
+    /// Takes the spawn sites of tasks that were dropped at shutdown before their first poll.
     pub(crate) fn take_never_polled(&self) -> BTreeMap<&'static Location<'static>, usize> {
         std::mem::take(&mut *self.never_polled.lock())
     }

@@ -23,16 +23,18 @@ use std::task::{Poll, Wake, Waker};
 pub(crate) struct BlockOnState {
     /// PENDING, WOKEN or FAILED.
     wake_state: AtomicU8,
-    /// The message of a failure, and the poll counter that it is about. The lock is held while
-    /// FAILED is set.
+    /// The message of a failure, and the poll number that it is about. FAILED is stored under this
+    /// lock.
     failure: Mutex<(u32, String)>,
-    /// Unparked after `wake_state` was stored, so the thread cannot miss it (`wake_by_ref`).
+    /// A waker unparks it after it has stored `wake_state`, so the thread cannot miss the wake-up
+    /// (`wake_by_ref`).
     pub(crate) parker: Parker,
     /// What diagnostics see of the future.
     pub(crate) record: BlockOnRecord,
     /// The kernel's id of the thread.
     pub(crate) thread: i32,
-    /// What the wakers refer to. There is one reference per waker, and one more.
+    /// What the wakers refer to. It has one strong reference per waker: those of the future, and the
+    /// waker that the thread keeps in its [`BlockOnHandle`].
     waker: OnceLock<Weak<BlockOnWaker>>,
 }
 
@@ -52,8 +54,8 @@ impl Wake for BlockOnWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // The store comes first, and `park` takes the token last: a thread that goes to park after
-        // this finds the token.
+        // The store comes first. `unpark` then leaves a token, so a thread that parks after it has
+        // read PENDING returns at once. The thread itself reads its own store.
         let state = &self.0;
         state.wake_state.store(WOKEN, Release);
         if context::is_current_block_on(&state.record) {
@@ -71,7 +73,8 @@ impl BlockOnState {
         waker.map_or(0, |waker| waker.strong_count().saturating_sub(1))
     }
 
-    /// Copies what the thread tells of the future's polls. A poll may have ended since the last copy.
+    /// Copies the thread's poll number to `watched`, for the watchdog. A poll may have ended since the
+    /// last copy.
     pub(crate) fn mirror_to(&self, watched: &PollWatch) {
         let poll = self.record.poll_number();
         watched.mirror(self.thread, poll, poll.is_multiple_of(2));
@@ -121,14 +124,17 @@ impl BlockOnState {
     }
 }
 
-/// A state and its waker, which the thread keeps for its next `block_on`.
+/// A state and its waker, which the thread keeps for its next `block_on`. Boxed, so that one pointer
+/// moves from the thread to the guard and back.
 struct BlockOnHandle {
     state: Arc<BlockOnState>,
     waker: Waker,
 }
 
 impl BlockOnHandle {
-    fn new() -> Self {
+    #[cold]
+    #[inline(never)]
+    fn new() -> Box<Self> {
         let state = Arc::new(BlockOnState {
             wake_state: AtomicU8::new(WOKEN),
             failure: Mutex::default(),
@@ -146,7 +152,7 @@ impl BlockOnHandle {
         drop(states);
         let waker = Waker::from(waker);
         state.record.set_waker(&waker);
-        Self { state, waker }
+        Box::new(Self { state, waker })
     }
 }
 
@@ -173,12 +179,12 @@ pub(crate) fn states_of(scheduler: *const ()) -> Vec<Arc<BlockOnState>> {
 
 thread_local! {
     /// The state for the next `block_on` of this thread.
-    static CACHED: Cell<Option<BlockOnHandle>> = const { Cell::new(None) };
+    static CACHED: Cell<Option<Box<BlockOnHandle>>> = const { Cell::new(None) };
 }
 
 /// The state of the calling thread while it is inside `block_on`.
 pub(crate) struct BlockOnGuard {
-    handle: Option<BlockOnHandle>,
+    handle: Option<Box<BlockOnHandle>>,
     /// The future was woken when its last poll ended. Usually it woke itself, to yield to tasks.
     yielded: Cell<bool>,
     outer: *const BlockOnRecord,
@@ -187,6 +193,7 @@ pub(crate) struct BlockOnGuard {
 
 impl BlockOnGuard {
     /// Enters `block_on`. The state starts as woken, because the first poll is due.
+    #[inline]
     #[track_caller]
     pub(crate) fn new(scheduler: *const (), via: BlockOnVia) -> Self {
         let cached = CACHED.try_with(Cell::take).ok().flatten();
@@ -283,6 +290,7 @@ impl BlockOnGuard {
 }
 
 impl Drop for BlockOnGuard {
+    #[inline]
     fn drop(&mut self) {
         context::set_block_on(self.outer);
         context::set_drains_deferred(self.outer_drains_deferred);

@@ -2,17 +2,18 @@
 //!
 //! Waking a thread costs more than most closures, but a closure may also block forever. So neither
 //! "wake one thread per closure" nor "wake one thread for all" will do. The rule: while closures
-//! wait and a thread could be added, exactly one thread is *coming*. A thread that arrives takes a
-//! closure, and if more closures wait, it requests the next thread before it runs its own. A thread
-//! that finishes a closure takes the next one and requests no thread. So a few threads run many
-//! short closures. Behind closures that block, the pool grows by one thread per wake-up up to its
-//! limit.
+//! wait and a thread could be added, one thread is *coming*, or spins and finds them. A thread that
+//! arrives takes a closure. If more closures wait, it requests the next thread before it runs its
+//! own. A thread that finishes a closure takes the next one and requests no thread. So a few threads
+//! run many short closures. Behind closures that block, the pool grows by one thread per wake-up up
+//! to its limit.
 //!
 //! The whole state is under one lock. Closures run outside it.
 
 use crate::scheduler::config::{Config, Role};
 use crate::sys::adaptive_spin::AdaptiveSpin;
 use crate::sys::join::join_ended;
+use crate::sys::real_time;
 use crate::task::runnable::Runnable;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -37,6 +38,8 @@ pub(crate) struct BlockingPool {
 #[derive(Default)]
 struct State {
     queue: VecDeque<Job>,
+    /// How many closures were ever pushed.
+    pushed: u64,
     /// Threads that take closures.
     threads: usize,
     /// Threads that take closures, and those that are about to exit.
@@ -126,6 +129,7 @@ impl BlockingPool {
     #[track_caller]
     pub(crate) fn push(self: &Arc<Self>, job: Job) {
         let mut state = self.lock();
+        state.pushed += 1;
         if state.closed {
             drop(state);
             return job.task.cancel_spawn();
@@ -256,11 +260,11 @@ impl BlockingPool {
             return Some(true);
         }
         state.idle += 1;
-        let slept = Instant::now();
+        let slept = real_time::now();
         // `None`: without a limit.
         let deadline = slept.checked_add(self.config.thread_keep_alive);
         loop {
-            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            let left = deadline.map(|at| at.saturating_duration_since(real_time::now()));
             state = self.wait_for_work(state, left);
             if state.coming || state.closed {
                 state.idle -= 1;
@@ -327,11 +331,10 @@ impl BlockingPool {
         }
     }
 
-    /// Waits until every thread has exited, at most for `limit`, and joins them.
+    /// Waits until every thread has exited, but not beyond `deadline`, and joins them.
     ///
     /// Returns true if all thread-local destructors have run, and false if a thread is still alive.
-    pub(crate) fn join(&self, limit: Option<Duration>) -> bool {
-        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+    pub(crate) fn join_until(&self, deadline: Option<Instant>) -> bool {
         // A closure of this pool may drop the runtime. Its thread does not wait for itself.
         let own = usize::from(OWN_POOL.with(|pool| ptr::eq(pool.get(), self)));
         let mut state = self.lock();
@@ -339,7 +342,7 @@ impl BlockingPool {
             state = match deadline {
                 None => self.thread_exited.wait(state).unwrap_or_else(|e| e.into_inner()),
                 Some(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
+                    let left = deadline.saturating_duration_since(real_time::now());
                     if left.is_zero() {
                         return false;
                     }
@@ -369,6 +372,11 @@ impl BlockingPool {
     pub(crate) fn counts(&self) -> (usize, usize, usize) {
         let state = self.lock();
         (state.threads, state.idle, state.queue.len())
+    }
+
+    /// Returns how many closures were pushed so far.
+    pub(crate) fn pushed(&self) -> u64 {
+        self.lock().pushed
     }
 
     pub(crate) fn threads(&self) -> usize {

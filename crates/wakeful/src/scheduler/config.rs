@@ -1,12 +1,21 @@
 //! The configuration of a scheduler: what the builder has decided.
 
 use crate::driver::clock::Clock;
+use crate::driver::clock::clock_ns::ClockNs;
 use crate::driver::poller::EventLimits;
 use crate::scheduler::hooks::RuntimeHooks;
+use crate::scheduler::schedule_times::ScheduleTimes;
+use crate::scheduler::task_hooks::TaskHooks;
 use crate::sys::rng::Rng;
 use crate::sys::thread_registry::RuntimeThread;
 use crate::sys::unwind::catch_and_forget;
+use crate::task::ended::EndedWatch;
+use crate::task::header::Header;
 use crate::task::id::IdSource;
+use crate::task::runnable::Runnable;
+use crate::telemetry::poll_watch::PollWatch;
+use crate::telemetry::worker_metrics::{ExactBuckets, WorkerMetrics};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -96,7 +105,7 @@ pub(crate) enum Role {
 /// The configuration of a scheduler.
 pub(crate) struct Config {
     pub(crate) worker_threads: usize,
-    pub(crate) thread_name: Arc<dyn Fn() -> String + Send + Sync>,
+    pub(crate) thread_name: ThreadName,
     pub(crate) thread_stack_size: Option<usize>,
     pub(crate) max_blocking_threads: usize,
     pub(crate) thread_keep_alive: Duration,
@@ -126,11 +135,76 @@ pub(crate) struct Config {
     /// The runtime belongs to a test. A `block_on` without a waker counts as stuck, and the main
     /// thread of the test harness as a thread that cannot help.
     pub(crate) always_end_stuck_block_on: bool,
+    /// The buckets of exact histograms.
+    pub(crate) exact: ExactBuckets,
+    /// When tasks were scheduled, if schedule latencies are tracked.
+    pub(crate) schedule_times: Option<ScheduleTimes>,
+    pub(crate) task_hooks: TaskHooks,
+    /// Has the ends of tasks passed to `observe_end`, if it has something to do.
+    pub(crate) _ended_watch: Option<EndedWatch>,
     pub(crate) hooks: Arc<dyn RuntimeHooks>,
     pub(crate) env: Environment,
 }
 
 impl Config {
+    /// Returns whether every poll and every wake-up is observed, from the start to the end.
+    pub(crate) fn observes_all(&self) -> bool {
+        self.task_hooks.observe_spawns_or_polls()
+            || self.exact.poll_times.is_some()
+            || self.schedule_times.is_some()
+    }
+
+    /// Observes a task that is scheduled at `now`, by a wake-up or a spawn.
+    ///
+    /// `poll_watch` is that of the calling thread, if it holds a core.
+    pub(crate) fn observe_schedule(
+        &self,
+        task: &Runnable,
+        now: ClockNs,
+        poll_watch: Option<&PollWatch>,
+    ) {
+        self.task_hooks.call_on_spawn(task, poll_watch);
+        if let Some(times) = &self.schedule_times {
+            times.schedule(task.cell_and_id().1, now);
+        }
+    }
+
+    /// Observes the end of a task.
+    pub(crate) fn observe_end(&self, task: &Header) {
+        if let Some(times) = &self.schedule_times {
+            times.remove(task.id.get());
+        }
+        self.task_hooks.call_on_terminate(task);
+    }
+
+    /// Calls `poll`, which polls the task, and observes that: calls the hooks before and after it, and
+    /// records the latency in `metrics`, which are those of the calling worker.
+    ///
+    /// The calling thread shows no task that it polls, before `poll` and after it.
+    pub(crate) fn observe_poll(
+        &self,
+        task: Runnable,
+        metrics: Option<&WorkerMetrics>,
+        poll: impl FnOnce(Runnable),
+    ) {
+        let clock = &self.env.clock;
+        let mut meta = task.meta();
+        let tracked = self.schedule_times.as_ref().map(|times| {
+            let tracked = times.start_poll(task.cell_and_id().1, clock.now_approx());
+            meta.schedule_latency = Some(tracked.latency);
+            if let Some(latencies) = metrics.and_then(|it| it.schedule_latencies.as_ref()) {
+                latencies.record(tracked.latency);
+            }
+            (times, tracked)
+        });
+        self.task_hooks.call_before_poll(&meta);
+        poll(task);
+        if let Some((times, tracked)) = tracked {
+            times.end_poll(tracked, clock.now_approx());
+        }
+        self.task_hooks.call_after_poll(&meta);
+    }
+
     /// Returns an address that identifies this runtime.
     pub(crate) fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
@@ -146,10 +220,17 @@ impl Config {
         role: Role,
         main: impl FnOnce() + Send + 'static,
     ) -> std::io::Result<thread::JoinHandle<()>> {
-        // The user's function is called while locks are held. Its panic must not unwind; it is one
-        // more reason why there is no thread.
-        let name = catch_and_forget(|| (self.thread_name)())
-            .ok_or_else(|| std::io::Error::other("the function for thread names panicked"))?;
+        let name = match &self.thread_name {
+            ThreadName::Fixed(name) => name.clone().into_owned(),
+            ThreadName::Function(name) => {
+                self.hooks.before_user_code();
+                // The user's function is called while locks are held. Its panic must not unwind; it
+                // is one more reason why there is no thread.
+                catch_and_forget(|| name()).ok_or_else(|| {
+                    std::io::Error::other("the function for thread names panicked")
+                })?
+            }
+        };
         let mut builder = thread::Builder::new().name(name);
         if let Some(bytes) = self.thread_stack_size {
             builder = builder.stack_size(bytes);
@@ -167,10 +248,18 @@ impl Config {
     }
 }
 
+/// The names of a runtime's threads.
+#[derive(Clone)]
+pub(crate) enum ThreadName {
+    Fixed(Cow<'static, str>),
+    /// The user's function, called for each thread.
+    Function(Arc<dyn Fn() -> String + Send + Sync>),
+}
+
 /// Clock, task ids and random numbers of a runtime.
 ///
-/// Everything that could make two runs differ comes from here, never from a global. A simulation
-/// replaces it.
+/// Everything that could make two runs differ comes from here, never from a global. So a run with
+/// `Builder::shuffle_tasks` can be repeated.
 pub(crate) struct Environment {
     pub(crate) clock: Clock,
     pub(crate) ids: IdSource,

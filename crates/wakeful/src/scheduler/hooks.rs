@@ -24,8 +24,8 @@ pub(crate) trait RuntimeHooks: Send + Sync {
     fn report_futile_loops(&self);
     /// Scans the runtime for deadlocks and reports them.
     ///
-    /// Returns after how long the scan has to be repeated although nothing happens, if it has to: a
-    /// thread outside of the runtime may change the result, or a wait is too young to be reported.
+    /// Returns after how long the scan has to be repeated without progress, if it has to. A thread
+    /// outside of the runtime may change the result, or a wait is too young to be reported.
     fn scan_for_deadlocks(&self) -> Option<Duration>;
     /// Reports situations that have lasted too long. Returns after how long the next may have.
     fn observe_lasting(&self) -> Option<Duration>;
@@ -33,13 +33,17 @@ pub(crate) trait RuntimeHooks: Send + Sync {
     fn wake_watchdog(&self) -> bool;
     /// Returns whether another thread than the calling one is the watchdog.
     fn has_other_watchdog(&self) -> bool;
+    /// Hands the role of the watchdog to another thread, if the calling thread has it.
+    ///
+    /// The calling thread is about to call user code, which may block.
+    fn before_user_code(&self);
     /// Counts an event after which a task may be stuck: the end of a blocking closure.
     fn notify_progress(&self);
     /// Completes the pending operations of the io_uring instances, without blocking the calling
     /// thread. Called when no worker polls a driver any more; a closure of `block_in_place` may
     /// wait for such an operation.
     fn drivers_closed(&self);
-    /// Tells that the last blocking closure has ended which kept a paused clock from advancing by
+    /// Called when the last blocking closure has ended that kept a paused clock from advancing by
     /// itself.
     fn auto_advance_released(&self);
     /// Runs `main`, the whole life of a thread, inside the runtime's context.

@@ -1,4 +1,4 @@
-//! Stations 3, 4 and 6: a scheduler decides which task runs next, and on which thread.
+//! Stations 4, 6 and 8: a scheduler decides which task runs next, and on which thread.
 //!
 //! - [`multi_thread`]: the work-stealing scheduler. Its tasks run on worker threads.
 //! - [`current_thread`]: runs every task on the thread that calls `block_on`.
@@ -28,6 +28,8 @@ pub(crate) mod local_set;
 pub(crate) mod multi_thread;
 pub(crate) mod poll_estimator;
 mod post_shutdown;
+pub(crate) mod schedule_times;
+pub(crate) mod task_hooks;
 pub(crate) mod thread_core;
 
 #[cfg(all(test, loom))]

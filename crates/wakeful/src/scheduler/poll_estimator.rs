@@ -7,8 +7,8 @@
 
 /// The assumed duration of a poll before any was measured.
 const UNKNOWN_POLL_NS: u64 = 40_000;
-/// The target duration of a round. With sixty short polls in a round this is several times the cost
-/// of reading the clock and polling the driver, and too short to matter for what waits.
+/// The target duration of a round. It is several times the cost of reading the clock and polling the
+/// driver. It is too short to matter for tasks that wait for a timer or a descriptor.
 const ROUND_NS: u64 = 500_000;
 /// For how long the future of `block_on` waits for tasks that were ready before it.
 ///

@@ -26,6 +26,7 @@ impl Schedule for PostShutdown {
     fn orphaned(&self, _task: &TaskRef) {}
     fn panicked(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
     fn unobserved_panic(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
+    fn terminated(&self, _task: &Header) {}
     // SAFETY: never called.
     unsafe fn last_cell_freed(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         unreachable!("post_shutdown is never closed")

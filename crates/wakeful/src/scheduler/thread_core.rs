@@ -17,8 +17,9 @@ use crate::sys::adaptive_spin::AdaptiveSpin;
 use crate::sys::rng::Rng;
 use crate::task::arena::{self, Allocator};
 use crate::task::header::Header;
-use crate::task::runnable::Runnable;
+use crate::task::runnable::{ObservedTask, Runnable};
 use crate::telemetry::latency_probe::{LatencyProbe, Sampler, TRACE_ALL};
+use crate::telemetry::site_times;
 use crate::telemetry::trace_buffer::{Entry, Event, TraceBuffer};
 use crate::telemetry::worker_metrics::{self, WorkerMetrics};
 use std::cell::Cell;
@@ -39,7 +40,7 @@ pub(crate) struct ThreadCore {
     pub(crate) round_limit: Cell<u32>,
     pub(crate) spinner: Cell<AdaptiveSpin>,
     /// If not 0, the next poll is timed and stands for this many polls. [`TRACE_ALL`]: it is timed
-    /// for the trace alone.
+    /// only because each poll is observed.
     pub(crate) sample_weight: Cell<u32>,
     /// The duration of this round's timed poll, if it was long.
     pub(crate) long_poll_ns: Cell<u64>,
@@ -55,17 +56,20 @@ pub(crate) struct TimedPoll {
     /// The task's poll time before this poll.
     before: Duration,
     pub(crate) started: ClockNs,
+    /// Where the task was spawned, and how long it has waited, while these are recorded.
+    observed: Option<ObservedTask>,
 }
 
 impl ThreadCore {
-    pub(crate) fn new(rng: Rng) -> Self {
+    /// `observes_all`: each poll is observed, from the first one on.
+    pub(crate) fn new(rng: Rng, observes_all: bool) -> Self {
         Self {
             allocator: Cell::new(None),
             rng: Cell::new(rng),
             estimator: Cell::new(PollEstimator::new()),
             round_limit: Cell::new(1),
             spinner: Cell::new(AdaptiveSpin::new()),
-            sample_weight: Cell::new(0),
+            sample_weight: Cell::new(if observes_all { TRACE_ALL } else { 0 }),
             long_poll_ns: Cell::new(0),
             probe: LatencyProbe::new(),
             sampler: Sampler::new(),
@@ -116,10 +120,39 @@ impl ThreadCore {
         let (cell, id) = task.cell_and_id();
         // SAFETY: a cell of this thread's scheduler, which is alive while the thread runs tasks.
         let before = unsafe { arena::poll_time_of(cell, id) };
-        TimedPoll { weight, cell, id, before, started: clock.now_approx() }
+        let started = clock.now_approx();
+        let observed = site_times::is_enabled().then(|| task.observe(started.time()));
+        TimedPoll { weight, cell, id, before, started, observed }
     }
 
-    /// Ends timing a poll: traces it, and records it for the polls that it stands for.
+    /// Starts timing an observed poll again, after the hook that comes before it.
+    pub(crate) fn restart(&self, poll: TimedPoll, clock: &Clock) -> TimedPoll {
+        TimedPoll { started: clock.now_approx(), ..poll }
+    }
+
+    /// Ends timing a poll that is observed: traces and counts it as well.
+    #[cold]
+    pub(crate) fn finish_observed_poll(
+        &self,
+        poll: TimedPoll,
+        clock: &Clock,
+        metrics: &WorkerMetrics,
+        trace: &TraceBuffer,
+        is_exclusive: bool,
+    ) {
+        let (at, task) = (poll.started, poll.id);
+        let took = clock.now_approx().since(at);
+        let spawned_at = poll.observed.as_ref().map(|task| task.spawned_at);
+        trace.record(Entry { event: Event::Poll, at: at.time(), took, task, spawned_at });
+        if let Some(histogram) = &metrics.exact_poll_times {
+            histogram.record(took);
+        }
+        if poll.weight != TRACE_ALL {
+            self.finish_timed_poll(poll, clock, metrics, is_exclusive);
+        }
+    }
+
+    /// Ends timing a poll: records it for the polls that it stands for.
     ///
     /// `is_exclusive`: no other thread polls tasks of this scheduler. Then everything that was
     /// charged to the task since the poll began was charged by the watchdog, for this poll.
@@ -129,14 +162,13 @@ impl ThreadCore {
         poll: TimedPoll,
         clock: &Clock,
         metrics: &WorkerMetrics,
-        trace: &TraceBuffer,
         is_exclusive: bool,
     ) {
-        let TimedPoll { weight, cell, id, before, started } = poll;
+        let TimedPoll { weight, cell, id, before, started, observed } = poll;
         let took = clock.now_approx().since(started);
-        trace.record(Entry { event: Event::Poll, at: started.time(), took, task: id });
-        if weight == TRACE_ALL {
-            return;
+        if let Some(ObservedTask { spawned_at, waited }) = observed {
+            let weight = if took >= worker_metrics::LONG_POLL { 1 } else { u64::from(weight) };
+            metrics.sites.record(spawned_at, took, weight, waited);
         }
         if took >= worker_metrics::LONG_POLL {
             // A long poll stands for itself. The watchdog has charged the part that it observed.

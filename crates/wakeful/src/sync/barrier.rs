@@ -9,11 +9,14 @@
 //!   list's generation, the leader releases the waiter, batch by batch. Tasks that arrive for the
 //!   next round meanwhile are behind it in the list.
 
-use crate::task::coop;
 use crate::task::wait_kind::WaitKind;
+use crate::task::wait_target::TargetWord;
+use crate::task::{context, coop};
 use crate::wait;
 use crate::wait::describe::describe_wait;
 use crate::wait::list::{Grant, Waiter, WaiterState, Waiters};
+use crate::wait::ownership::resource_record::RecordCell;
+use crate::wait::ownership::stall_note::Stall;
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
@@ -54,12 +57,17 @@ pub struct Barrier {
     /// The number of tasks in a round; at least 1.
     n: usize,
     waiters: Waiters<Round, u64>,
+    made_at: &'static Location<'static>,
+    /// For diagnostics. The list has none, so waits are not linked to it.
+    record: RecordCell,
 }
 
 struct Round {
     /// Tasks that have arrived in this round, including those whose future was dropped since.
     arrived: usize,
     generation: u64,
+    /// A future of this round was dropped while it waited.
+    is_abandoned: bool,
 }
 
 /// What the arriving task does next.
@@ -89,7 +97,9 @@ impl Barrier {
     /// ```
     #[track_caller]
     pub fn new(n: usize) -> Barrier {
-        Barrier { n: n.max(1), waiters: Waiters::new(Round { arrived: 0, generation: 0 }) }
+        let waiters = Waiters::new(Round { arrived: 0, generation: 0, is_abandoned: false });
+        let (made_at, record) = (Location::caller(), RecordCell::none());
+        Barrier { n: n.max(1), waiters, made_at, record }
     }
 
     /// Waits until all tasks of the round have arrived.
@@ -127,6 +137,17 @@ impl Barrier {
         format!("{arrived} of {} tasks have arrived", self.n)
     }
 
+    /// Notes that a task no longer waits in this round. Its wait record may still name the barrier, so
+    /// no wait of the round is reported as stalled.
+    fn abandon(&self) {
+        self.waiters.with(|list| {
+            list.is_abandoned = list.arrived > 0;
+            if let Some(record) = self.record.get() {
+                record.stall.clear();
+            }
+        });
+    }
+
     fn arrive(&self, waiter: Pin<&Waiter<u64>>, waker: Waker) -> Arrival {
         // A waker that was not queued is dropped after the list's lock is released.
         let mut waker = Some(waker);
@@ -134,10 +155,20 @@ impl Barrier {
             list.arrived += 1;
             if list.arrived == self.n {
                 list.arrived = 0;
+                list.is_abandoned = false;
                 list.generation += 1;
                 return Arrival::Leader;
             }
-            let generation = list.generation;
+            let (generation, arrived) = (list.generation, list.arrived as u64);
+            let note = &self.record.obtain().stall;
+            match note.is_set() {
+                _ if list.is_abandoned => {}
+                true => note.set_count(arrived),
+                false => {
+                    let (of, made_at) = (self.n as u64, Some(self.made_at));
+                    note.set(Stall { task: 0, count: arrived, of, made_at });
+                }
+            }
             list.push_back(waiter, generation, waker.take());
             Arrival::Waiter
         });
@@ -172,7 +203,9 @@ pin_project_lite::pin_project! {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
             // The task still counts as arrived.
-            this.barrier.waiters.cancel(this.waiter.as_ref());
+            if this.barrier.waiters.cancel(this.waiter.as_ref()) == WaiterState::Waiting {
+                this.barrier.abandon();
+            }
         }
     }
 }
@@ -206,7 +239,11 @@ impl Future for Wait<'_> {
             }
         };
         if waits {
-            wait::record_wait(WaitKind::Barrier, barrier, this.site);
+            let target = match context::is_own_waker(cx.waker()) {
+                true => barrier.record.target(barrier),
+                false => TargetWord::of_address(barrier),
+            };
+            wait::record_wait_for_target(WaitKind::Barrier, target, this.site);
             return Poll::Pending;
         }
         let progress = ready!(coop::poll_proceed(cx));

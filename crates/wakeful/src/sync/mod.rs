@@ -56,7 +56,7 @@
 //!
 //! The resource drops the waker when another waker is registered, when the resource itself is
 //! dropped, or when the event can no longer happen. A task whose waker is registered with a
-//! resource is no [orphan](crate::runtime::OrphanPolicy), because the resource can still wake it.
+//! resource is not an [orphan](crate::runtime::OrphanPolicy), because the resource can still wake it.
 //! Once the last waker of a task is dropped without a wake-up, the task is reported as an orphan.
 //!
 //! [`JoinSet::join_next`]: crate::task::JoinSet::join_next

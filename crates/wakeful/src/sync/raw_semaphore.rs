@@ -39,7 +39,8 @@ use crate::task::context;
 use crate::task::wait_target::TargetWord;
 use crate::wait::list::{Grant, Locked, Waiter, WaiterState, Waiters};
 use crate::wait::ownership::owner::Owner;
-use crate::wait::ownership::resource_record::{ResourceRecord, WaitReason};
+use crate::wait::ownership::resource_record::{RecordCell, ResourceRecord, WaitReason};
+use crate::wait::ownership::stall_note::Stall;
 use crate::wait::wake_batch::{PanicSink, WakeBatch};
 use std::panic::Location;
 use std::pin::Pin;
@@ -64,6 +65,9 @@ pub(super) struct RawSemaphore {
     waiters: Waiters<ListState, Demand>,
     /// The tasks that hold permits. For diagnostics.
     owners: PermitOwners,
+    /// The permits at the beginning and all that were added since. For diagnostics, and not part of the
+    /// protocol, so it is std's atomic in models too.
+    ever: std::sync::atomic::AtomicU64,
 }
 
 type List<'a> = Locked<'a, ListState, Demand>;
@@ -103,6 +107,7 @@ impl RawSemaphore {
                 word: AtomicUsize::new(permits << SHIFT),
                 waiters: Waiters::new(ListState::NEW),
                 owners: PermitOwners::new(),
+                ever: std::sync::atomic::AtomicU64::new(permits as u64),
             }
         }
     }
@@ -272,6 +277,35 @@ impl RawSemaphore {
                 Err(changed) => word = changed,
             }
         }
+    }
+
+    /// Adds new permits. Waiters get them first.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there would be more than [`MAX`].
+    #[track_caller]
+    pub(super) fn add(&self, permits: usize) {
+        self.ever.fetch_add(permits as u64, Relaxed);
+        self.release(permits, OwnerIndex::NONE);
+        // A request that was queued before the release has its note, by the list's lock. A later one has
+        // seen the new number, by the word.
+        if self.resource_record().is_some_and(|record| record.stall.is_set()) {
+            self.update_request_note();
+        }
+    }
+
+    /// Corrects the note about a request after permits were added.
+    #[cold]
+    fn update_request_note(&self) {
+        self.waiters.with(|list| {
+            let Some(record) = list.record.get() else { return };
+            let (noted, ever) = (record.stall.get(), self.ever.load(Relaxed));
+            match noted {
+                Some(noted) if noted.count > ever => record.stall.set(Stall { of: ever, ..noted }),
+                _ => record.stall.clear(),
+            }
+        });
     }
 
     /// Releases the permits of `owner`, or adds new permits. Waiters get them first.
@@ -497,6 +531,7 @@ impl RawSemaphore {
                 if is_first {
                     self.publish_locked(&state, record);
                 }
+                self.note_request(requested, record);
             });
             if available > 0 {
                 record_partial_waiter(list);
@@ -515,9 +550,39 @@ impl RawSemaphore {
         }
     }
 
+    /// Notes a request for more permits than there ever were, or that the current task makes another
+    /// one. The caller holds the list's lock.
+    #[inline]
+    fn note_request(&self, requested: usize, record: &ResourceRecord) {
+        let (requested, ever) = (requested as u64, self.ever.load(Relaxed));
+        let noted = record.stall.get();
+        // A semaphore without permits is a gate: the permits are what is waited for.
+        if noted.is_none() && (requested <= ever || ever == 0) {
+            return;
+        }
+        let task = context::current_id();
+        // The first such request stays, because the queue is stuck behind it.
+        let is_replaced = noted.is_none_or(|noted| noted.task == task || noted.count <= ever);
+        match requested > ever {
+            _ if !is_replaced => {}
+            true => record.stall.set(Stall { task, count: requested, of: ever, made_at: None }),
+            false => record.stall.clear(),
+        }
+    }
+
     /// Removes a waiter. Permits that it was granted go to the next waiters.
     #[inline(never)]
     pub(super) fn cancel(&self, waiter: Pin<&Waiter<Demand>>, requested: usize) {
+        // An idle waiter is in no list, and was granted nothing.
+        if !waiter.is_idle() {
+            self.leave(waiter, requested);
+        }
+    }
+
+    /// [`cancel`](Self::cancel) of a waiter that waits or was granted its permits.
+    #[cold]
+    #[inline(never)]
+    fn leave(&self, waiter: Pin<&Waiter<Demand>>, requested: usize) {
         let mut in_hand = 0;
         // Dropped after the list's lock is released.
         let mut _unneeded = None;
@@ -525,6 +590,7 @@ impl RawSemaphore {
             self.with_wake_batches(|list, batch| {
                 if let Some(demand) = list.request_of(waiter) {
                     in_hand = demand.requested - demand.missing;
+                    forget_request(demand.task, list.record);
                     _unneeded = Some(list.remove(waiter));
                 }
                 self.grant_waiters(list, &mut in_hand, batch);
@@ -559,6 +625,15 @@ impl RawSemaphore {
             });
         }
         owner
+    }
+}
+
+/// Removes the note about a request of this task, whose waiter leaves. The caller holds the list's lock.
+fn forget_request(task: u64, record: &RecordCell) {
+    if let Some(record) = record.get()
+        && record.stall.get().is_some_and(|noted| noted.task == task)
+    {
+        record.stall.clear();
     }
 }
 

@@ -6,13 +6,13 @@
 //! declares async-signal-safe (glibc 2.35), and not by walking a locked list of libraries. And it
 //! must have been called once before, since its first call builds a table. So this is used only if
 //! the C library has that function, and the unwinder is called once before. On other systems there
-//! are no stacks.
+//! are not stacks.
 //!
-//! The signal is SIGURG. It is ignored by default and has no other use today. If the program
-//! handles it, its handler stays and there are no stacks. Interrupted system calls are restarted
+//! The signal is SIGURG. It is ignored by default, and few programs use it. If the program handles
+//! it, its handler stays and there are no stacks. Interrupted system calls are restarted
 //! (SA_RESTART). A thread in a system call that cannot be restarted would see EINTR, so it gets no
-//! signal; `inspect::symbols` reads its stack from outside. Sleeps and locks cannot be restarted either, but Rust's std and most C libraries repeat
-//! them.
+//! signal; `inspect::symbols` reads its stack from outside. Sleeps and locks cannot be restarted
+//! either, but Rust's std and most C libraries repeat them.
 //!
 //! One request at a time. `REQUEST` says which thread is to answer:
 //!
@@ -23,8 +23,8 @@
 //!
 //! The timeout depends on more than the clock. On a busy machine a thread that computes may get no
 //! CPU for hundreds of milliseconds. It cannot answer then, although its stack is the wanted one.
-//! So the requester gives up early only on a thread that had CPU time and did not answer (it blocks
-//! the signal), or that is blocked in the kernel: see `AnswerTimeout`.
+//! So the requester gives up early only in two cases: the thread had CPU time and did not answer (it
+//! blocks the signal), or it is blocked in the kernel (`AnswerTimeout`).
 
 #![allow(unsafe_code)]
 
@@ -46,7 +46,7 @@ pub(crate) enum NoStack {
 #[cfg(all(target_env = "gnu", not(any(all(test, loom), miri))))]
 mod imp {
     use super::NoStack;
-    use crate::sys::thread_state;
+    use crate::sys::{signal_mask, thread_state};
     use std::cell::Cell;
     use std::ffi::{c_int, c_void};
     use std::mem::MaybeUninit;
@@ -134,7 +134,7 @@ mod imp {
         if found.is_null() {
             return false;
         }
-        // SAFETY: this is no signal handler, and no request comes before this ends.
+        // SAFETY: this is not a signal handler, and no request comes before this ends.
         unsafe { _Unwind_Backtrace(store_frame, ptr::null_mut()) };
         // SAFETY: plain data that `sigaction` writes or reads.
         unsafe {
@@ -149,6 +149,7 @@ mod imp {
             let mut new: libc::sigaction = MaybeUninit::zeroed().assume_init();
             let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = handle;
             new.sa_sigaction = handler as usize;
+            signal_mask::set_own_handler(SIGNAL, new.sa_sigaction);
             new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
             libc::sigaction(SIGNAL, &new, ptr::null_mut()) == 0
         }

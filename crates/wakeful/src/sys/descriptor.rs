@@ -9,7 +9,7 @@ use std::os::fd::{BorrowedFd, RawFd};
 ///
 /// If the descriptor was closed and its number reused, this describes the new one.
 ///
-/// Returns `None` for a number that is no descriptor. The number comes from a wait record. A reader
+/// Returns `None` for a number that is not a descriptor. The number comes from a wait record. A reader
 /// that races with the task may combine it with the kind of another wait.
 pub(crate) fn describe(number: u64) -> Option<String> {
     // No descriptor is negative, and `BorrowedFd` must not be -1.
@@ -27,7 +27,7 @@ pub(crate) fn describe(number: u64) -> Option<String> {
     })
 }
 
-/// Describes a file descriptor as [`describe`] does, and one that is no socket by what it refers to:
+/// Describes a file descriptor as [`describe`] does, and one that is not a socket by what it refers to:
 /// a path, or a word such as `pipe`.
 pub(crate) fn describe_target(number: u64) -> Option<String> {
     let text = describe(number)?;

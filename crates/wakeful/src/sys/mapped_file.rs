@@ -1,4 +1,4 @@
-//! A file in memory, read-only: the program and its libraries, for the names of functions.
+//! A file in memory, read-only: the program that runs, for the names of functions.
 //!
 //! Debug information may have a gigabyte. Of a mapping, only the pages that are read take memory, and
 //! the kernel can take these back.
@@ -14,8 +14,8 @@ use std::ptr::NonNull;
 
 /// The content of a file, as it was when it was opened.
 ///
-/// Only for files that no process writes to. The kernel refuses to write to a program that runs, and
-/// tools that replace programs and libraries make a new file.
+/// Only for files that no process writes to: reading a part that the file has lost ends the process. The
+/// kernel refuses to write to a program that runs.
 pub(crate) struct MappedFile {
     start: NonNull<u8>,
     length: usize,

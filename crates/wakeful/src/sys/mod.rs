@@ -6,10 +6,11 @@
 //!   late the kernel may wake it.
 //! - [`thread_registry`], [`thread_state`], [`backtrace`]: which threads belong to runtimes, what a
 //!   thread is doing, and where. [`system_call`]: what it waits for in the kernel. [`join`]: joins
-//!   ended threads.
+//!   ended threads. [`signal_mask`]: which signals have a handler.
 //! - [`eintr`]: repeats interrupted system calls. [`unwind`]: catches panics of foreign code.
-//! - [`own_memory`]: reads memory through the kernel. [`rng`]: seeded random numbers. [`descriptor`]: describes a file descriptor. [`mapped_file`]: a
-//!   file in memory.
+//! - [`own_memory`]: reads memory through the kernel. [`mapped_file`]: a file in memory.
+//!   [`descriptor`]: describes a file descriptor.
+//! - [`rng`]: seeded random numbers. [`real_time`]: time that no runtime can pause.
 //!
 //! This is the only module that reads `cfg(loom)` outside of tests. All others take atomics, cells
 //! and locks from [`sync`], so the code that ships is the code that is model-checked.
@@ -25,6 +26,7 @@ pub(crate) mod membarrier;
 pub(crate) mod no_thread_state;
 pub(crate) mod own_memory;
 pub(crate) mod park;
+pub(crate) mod real_time;
 pub(crate) mod rng;
 pub(crate) mod signal_mask;
 pub(crate) mod spin_lock;

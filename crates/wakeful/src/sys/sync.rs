@@ -1,6 +1,6 @@
 //! Synchronization primitives: std's, or loom's in models. A panic does not poison the locks.
 //!
-//! The models are unit tests, so the switch is `all(test, loom)`: a program that is built with
+//! The models are unit tests, so the switch is `all(test, loom)`. A program that is built with
 //! `--cfg loom` for its own models gets std's primitives in this crate.
 
 #[cfg(all(test, loom))]
@@ -57,7 +57,7 @@ mod imp {
 
     /// `thread_local!` for the threads of a model, which all run on one OS thread.
     macro_rules! model_local {
-        ($(static $name:ident: $value:ty = const $init:block;)+) => {
+        ($($(#[$attr:meta])* static $name:ident: $value:ty = const $init:block;)+) => {
             loom::thread_local! { $(static $name: $value = $init;)+ }
         };
     }

@@ -4,7 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Calls `f`. Returns `None` if it panics.
 ///
-/// The panic hook prints the panic when it happens. The payload is leaked, because its drop may panic too.
+/// The panic hook prints the panic when it happens. The payload is leaked, because its drop may panic
+/// too.
 #[inline]
 pub(crate) fn catch_and_forget<R>(f: impl FnOnce() -> R) -> Option<R> {
     match catch_unwind(AssertUnwindSafe(f)) {

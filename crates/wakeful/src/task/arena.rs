@@ -56,6 +56,9 @@ pub(crate) trait Schedule: Send + Sync {
     /// Reports a panic whose JoinHandle was dropped without awaiting it.
     fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send));
 
+    /// Tells that a task is about to complete, while ends are watched (`task::ended`).
+    fn terminated(&self, task: &Header);
+
     /// Ends the life of a closed arena after its last cell is freed.
     ///
     /// Returns the reference that kept the memory alive. The caller drops it last, when it no
@@ -230,9 +233,10 @@ pub(crate) struct Arena {
     local: UnsafeCell<Local>,
     newest: AtomicPtr<Chunk>,
     returned: Stack,
-    /// After `close`: cells in use, in the arithmetic of `close`. Zero means that all are free.
+    /// The number of cells in use. `close` adds it. Threads that free a cell after the return stack was
+    /// closed subtract one, possibly before that. Once `close` has added, zero means that all are free.
     outstanding: AtomicIsize,
-    /// Cells ever allocated, by the place of the spawn. Written under ARENA-1.
+    /// Cells ever allocated, by the site of the spawn. Written under ARENA-1.
     spawns: SpawnCounts,
 }
 
@@ -280,13 +284,13 @@ impl Arena {
         Allocator { arena: NonNull::from(self) }
     }
 
-    /// Returns how many tasks were ever spawned in this arena.
+    /// Returns how many cells were ever allocated: one for each task that was spawned in this arena.
     pub(crate) fn handed_out(&self) -> u64 {
         self.spawns.total()
     }
 
-    /// Calls `f` with each place where tasks of this arena were spawned, and with their number.
-    pub(crate) fn spawns_by_place(&self, f: impl FnMut(&'static Location<'static>, u64)) {
+    /// Calls `f` with each site where tasks of this arena were spawned, and with their number.
+    pub(crate) fn spawns_by_site(&self, f: impl FnMut(&'static Location<'static>, u64)) {
         self.spawns.read(f);
     }
 

@@ -1,6 +1,6 @@
 //! The diagnostic record of a `block_on` future.
 //!
-//! The future of `block_on` is no task and has no cell, but it waits, holds locks and spawns tasks
+//! The future of `block_on` is not a task and has no cell, but it waits, holds locks and spawns tasks
 //! as a task does. Its thread writes this record; dumps, reports and the watchdog read it.
 
 use super::context;
@@ -62,9 +62,9 @@ pub(crate) enum BlockOnVia {
     Handle = 1,
 }
 
-/// The future has not returned `Pending` yet.
+/// The value of `first_waited_ms` before the future has returned `Pending`.
 const UNKNOWN: u32 = u32::MAX;
-/// Odd, so it is the counter of no poll.
+/// A value of `self_wake_seen_in` that no poll has: the counter is even in a poll, and this is odd.
 const NO_POLL: u32 = u32::MAX;
 
 impl BlockOnRecord {
@@ -89,6 +89,7 @@ impl BlockOnRecord {
     }
 
     /// Starts a `block_on` on the scheduler at this address.
+    #[inline]
     pub(crate) fn begin(
         &self,
         site: &'static Location<'static>,
@@ -122,7 +123,8 @@ impl BlockOnRecord {
     #[inline]
     pub(crate) fn set_future<F>(&self, future: &F) {
         let address = ptr::from_ref(future).cast_mut().cast();
-        // Relaxed: a reader that combines two futures reads memory that says nothing.
+        // Relaxed: a reader may combine the address of one future with the size of another. It reads
+        // through the kernel (`sys::own_memory`), so it only gets bytes that mean nothing.
         self.future.store(address, Relaxed);
         self.future_len.store(size_of::<F>() as u32, Relaxed);
     }
@@ -134,6 +136,7 @@ impl BlockOnRecord {
     }
 
     /// Ends the `block_on`.
+    #[inline]
     pub(crate) fn end(&self) {
         self.scheduler.store(ptr::null_mut(), Relaxed);
     }
@@ -179,6 +182,11 @@ impl BlockOnRecord {
         ended + u32::from(counter.is_multiple_of(2))
     }
 
+    /// Identifies the current call of `block_on` among those of this thread.
+    pub(crate) fn call_number(&self) -> u32 {
+        self.counter_at_start.load(Acquire)
+    }
+
     /// Returns the number of the current poll among all of this thread, doubled. It is odd between
     /// polls.
     pub(crate) fn poll_number(&self) -> u32 {
@@ -193,7 +201,7 @@ impl BlockOnRecord {
         PollStamp::from_doubled(if is_polled { counter } else { counter.wrapping_sub(3) })
     }
 
-    /// The writer of the future's wait record, for the current poll.
+    /// Returns the writer of the future's wait record, for the current poll.
     pub(super) fn wait_writer(&self) -> WaitWriter<'_> {
         WaitWriter { waiting: &self.waiting, stamp: self.poll_stamp() }
     }

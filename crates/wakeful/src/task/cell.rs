@@ -21,7 +21,7 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
 
-/// How a task ended. Stored in the header's wait record, under TASK-1. 0 means that it has not.
+/// How a task ended. Stored in the header's wait record, under TASK-1. 0 means that it has not ended.
 pub(crate) mod outcome {
     pub(crate) const VALUE: u8 = 1;
     pub(crate) const CANCELLED: u8 = 2;
@@ -72,7 +72,7 @@ impl<F: Future> Store<F> for Inline<F> {
         this.cast()
     }
 
-    // SAFETY: there is nothing to free, so any caller will do.
+    // SAFETY: there is nothing to free, so the contract is not needed.
     unsafe fn end(_this: *mut Self) {}
 }
 
@@ -156,12 +156,14 @@ pub(crate) unsafe fn fill<F: Future>(
     header.parent.set(context::current_id() as u32);
     header.spawned_ms.set(context::now_ms());
     header.reset_counts();
-    header.waiting.clear();
+    header.waiting.clear_outcome();
     header.state.publish(options.flags);
     // SAFETY: `publish` counted one entry and one JoinHandle, which are made here.
     unsafe { (Runnable::from_cell(cell), JoinHandle::from_cell(cell)) }
 }
 
+/// Moves the future into the store of a vacant cell.
+///
 /// # Safety
 ///
 /// The memory behind `cell` is vacant and large enough for a `Cell<F, S>`.
@@ -189,6 +191,7 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
         },
     };
 
+    /// Returns the address of the stage.
     fn stage(cell: NonNull<Header>) -> *mut Stage<F> {
         // SAFETY: the header is the first field of a `Cell<F, S>` (repr(C)).
         let cell = unsafe { cell.cast::<Self>().as_ref() };
@@ -205,6 +208,9 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
         }
     }
 
+    /// Polls the future once. Returns true if it is ready or has panicked: then the future is dropped
+    /// and the outcome stored.
+    ///
     /// # Safety
     ///
     /// TASK-1, and the future is not dropped yet.
@@ -237,6 +243,8 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
         }
     }
 
+    /// Drops the future and stores its output. A panic of the future's destructor is discarded.
+    ///
     /// # Safety
     ///
     /// TASK-1, and the future is not dropped yet.
@@ -252,6 +260,8 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
         discard_panic(dropped);
     }
 
+    /// Drops the future. Returns the payload if its destructor panics.
+    ///
     /// # Safety
     ///
     /// TASK-1, and the future is not dropped yet.
@@ -261,6 +271,8 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
         catch_unwind(AssertUnwindSafe(|| unsafe { ManuallyDrop::drop(&mut (*stage).future) }))
     }
 
+    /// Stores the payload of a panic as the outcome.
+    ///
     /// # Safety
     ///
     /// TASK-1, and the stage is empty.
@@ -272,6 +284,8 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
         }
     }
 
+    /// Drops the future and stores that the task was cancelled or orphaned, or the panic of the drop.
+    ///
     /// # Safety
     ///
     /// TASK-1, and the future is not dropped yet.
@@ -289,6 +303,8 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
         }
     }
 
+    /// Moves the outcome to `dst`.
+    ///
     /// # Safety
     ///
     /// TASK-1 after COMPLETE; `dst` is a `*mut Result<F::Output, JoinError>`.
@@ -300,27 +316,43 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
         }
     }
 
+    /// Takes the outcome, which leaves `outcome::TAKEN`.
+    ///
     /// # Safety
     ///
     /// TASK-1 after COMPLETE.
     unsafe fn take(cell: NonNull<Header>) -> Result<F::Output, JoinError> {
         // SAFETY: by contract, and the outcome says what the stage stores.
         unsafe {
-            let stage = Self::stage(cell);
-            let id = cell.as_ref().id();
             match swap_outcome(cell, outcome::TAKEN) {
                 outcome::VALUE => {
-                    let output = ManuallyDrop::take(&mut (*stage).output);
+                    let output = ManuallyDrop::take(&mut (*Self::stage(cell)).output);
                     Self::end(cell);
                     Ok(output)
                 }
+                other => Err(Self::take_error(cell, other)),
+            }
+        }
+    }
+
+    /// Takes the outcome of a task that has no output.
+    ///
+    /// # Safety
+    ///
+    /// TASK-1 after COMPLETE, and `outcome` says what the stage stores.
+    #[cold]
+    unsafe fn take_error(cell: NonNull<Header>, outcome: u8) -> JoinError {
+        // SAFETY: by contract.
+        unsafe {
+            let id = cell.as_ref().id();
+            match outcome {
                 outcome::PANIC => {
-                    let payload = ManuallyDrop::take(&mut (*stage).panic);
+                    let payload = ManuallyDrop::take(&mut (*Self::stage(cell)).panic);
                     Self::end(cell);
-                    Err(JoinError::panic(id, *payload))
+                    JoinError::panic(id, *payload)
                 }
-                outcome::CANCELLED => Err(JoinError::cancelled(id)),
-                outcome::ORPHANED => Err(JoinError::orphaned(id)),
+                outcome::CANCELLED => JoinError::cancelled(id),
+                outcome::ORPHANED => JoinError::orphaned(id),
                 other => unreachable!(
                     "an output is taken once, after the task has ended (outcome {other})"
                 ),
@@ -328,6 +360,8 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
         }
     }
 
+    /// Drops an outcome that no JoinHandle takes. Reports a panic as unobserved.
+    ///
     /// # Safety
     ///
     /// TASK-1 after COMPLETE.
@@ -380,6 +414,8 @@ fn discard_panic(dropped: Result<(), Payload>) {
     }
 }
 
+/// Stores how the task ended, and removes its waits.
+///
 /// # Safety
 ///
 /// TASK-1.
@@ -388,6 +424,8 @@ unsafe fn set_outcome(cell: NonNull<Header>, kind: u8) {
     unsafe { cell.as_ref() }.waiting.set_outcome(kind);
 }
 
+/// Replaces the outcome. Returns the one before.
+///
 /// # Safety
 ///
 /// TASK-1.
@@ -395,6 +433,6 @@ unsafe fn swap_outcome(cell: NonNull<Header>, kind: u8) -> u8 {
     // SAFETY: the holder of TASK-1 keeps the cell alive, and is the only writer.
     let waiting = &unsafe { cell.as_ref() }.waiting;
     let old = waiting.outcome();
-    waiting.set_outcome(kind);
+    waiting.store_outcome(kind);
     old
 }

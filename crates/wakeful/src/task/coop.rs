@@ -66,12 +66,50 @@ pub fn has_budget_remaining() -> bool {
 ///
 /// [`poll_proceed`] returns it. Call [`made_progress`](Self::made_progress) if the operation is
 /// ready; a pending operation costs nothing. The budget is thread-local, so this is not `Send`.
+///
+/// # Examples
+///
+/// A leaf future that takes a number from a counter, and waits while the counter is 0:
+///
+/// ```
+/// use std::task::{Context, Poll, ready};
+/// use wakeful::task::coop;
+///
+/// fn poll_take(cx: &mut Context<'_>, counter: &mut u32) -> Poll<u32> {
+///     let progress = ready!(coop::poll_proceed(cx));
+///     if *counter == 0 {
+///         return Poll::Pending; // dropping `progress` restores the unit
+///     }
+///     *counter -= 1;
+///     progress.made_progress();
+///     Poll::Ready(*counter)
+/// }
+/// # futures::executor::block_on(async {
+/// let mut counter = 3;
+/// assert_eq!(std::future::poll_fn(|cx| poll_take(cx, &mut counter)).await, 2);
+/// # });
+/// ```
 #[derive(Debug)]
 #[must_use = "dropping it at once restores the unit of budget"]
 pub struct RestoreOnPending(Cell<Budget>, PhantomData<*mut ()>);
 
 impl RestoreOnPending {
     /// Keeps the unit spent: the operation made progress.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::task::{Context, Poll, ready};
+    /// use wakeful::task::coop;
+    ///
+    /// fn poll_ready(cx: &mut Context<'_>) -> Poll<()> {
+    ///     ready!(coop::poll_proceed(cx)).made_progress();
+    ///     Poll::Ready(())
+    /// }
+    /// # futures::executor::block_on(async {
+    /// std::future::poll_fn(poll_ready).await;
+    /// # });
+    /// ```
     pub fn made_progress(&self) {
         self.0.set(Budget::UNLIMITED);
     }
@@ -196,7 +234,7 @@ pub async fn consume_budget() {
 }
 
 pin_project_lite::pin_project! {
-    /// A future without a budget: what [`unconstrained`] returns.
+    /// The future of [`unconstrained`], which spends no budget.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless polled"]
     pub struct Unconstrained<F> {
@@ -240,7 +278,7 @@ pub fn unconstrained<F>(inner: F) -> Unconstrained<F> {
 }
 
 pin_project_lite::pin_project! {
-    /// A future that spends budget: what [`cooperative`] returns.
+    /// The future of [`cooperative`], which spends one unit of budget when it completes.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless polled"]
     pub struct Coop<F: Future> {

@@ -1,4 +1,7 @@
 //! Whether the current thread runs tasks, so that it must not block.
+//!
+//! A thread that runs tasks is *driving* them, as the panic messages say: it is a worker, or in
+//! `block_on`.
 
 use std::cell::Cell;
 
@@ -16,14 +19,14 @@ thread_local! {
     static DRIVING: Cell<Entered> = const { Cell::new(Entered::No) };
 }
 
-/// Restores whether the thread runs tasks.
+/// Restores the former state of the thread when it is dropped.
 pub(crate) struct EnterGuard(Entered);
 
 /// Marks the thread as one that runs tasks, until the guard is dropped.
 ///
 /// # Panics
 ///
-/// If the thread already runs tasks: a `block_on` inside it would block them.
+/// If the thread already runs tasks, which a nested `block_on` would block.
 #[inline]
 #[track_caller]
 pub(crate) fn start_driving(may_block_in_place: bool) -> EnterGuard {
@@ -78,6 +81,7 @@ pub(crate) enum BlockInPlace {
     Refused,
 }
 
+/// Returns whether the current thread may block in place.
 pub(crate) fn block_in_place() -> BlockInPlace {
     match DRIVING.get() {
         Entered::No => BlockInPlace::NotDriving,

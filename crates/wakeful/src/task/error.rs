@@ -47,6 +47,17 @@ impl JoinError {
     /// Returns whether the task was dropped before it completed.
     ///
     /// It was aborted, or its runtime was shut down, or it was an orphan.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let task = wakeful::spawn(std::future::pending::<()>());
+    /// task.abort();
+    /// assert!(task.await.unwrap_err().is_cancelled());
+    /// # }
+    /// ```
     pub fn is_cancelled(&self) -> bool {
         matches!(self.cause, Cause::Cancelled | Cause::Orphaned)
     }
@@ -54,6 +65,20 @@ impl JoinError {
     /// Returns whether the task was dropped because nothing could ever wake it.
     ///
     /// That happens only if the [`OrphanPolicy`](crate::runtime::OrphanPolicy) is `Abort` or `Panic`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::{Builder, OrphanPolicy};
+    ///
+    /// let rt = Builder::new_current_thread()
+    ///     .on_orphan(OrphanPolicy::Abort)
+    ///     .on_report(|_| {})
+    ///     .build()?;
+    /// let lost = rt.spawn(std::future::pending::<()>());
+    /// assert!(rt.block_on(lost).unwrap_err().is_orphaned());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn is_orphaned(&self) -> bool {
         matches!(self.cause, Cause::Orphaned)
     }
@@ -99,6 +124,19 @@ impl JoinError {
     /// # Errors
     ///
     /// Returns the error itself if the task was cancelled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let task = wakeful::spawn(async { panic!("no") });
+    /// match task.await.unwrap_err().try_into_panic() {
+    ///     Ok(payload) => assert_eq!(payload.downcast_ref(), Some(&"no")),
+    ///     Err(cancelled) => panic!("{cancelled}"),
+    /// }
+    /// # }
+    /// ```
     pub fn try_into_panic(self) -> Result<Box<dyn Any + Send + 'static>, JoinError> {
         match self.cause {
             Cause::Panic(payload) => Ok(payload.into_inner().unwrap_or_else(|e| e.into_inner())),
@@ -107,6 +145,18 @@ impl JoinError {
     }
 
     /// Returns the id of the task.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let task = wakeful::spawn(std::future::pending::<()>());
+    /// let id = task.id();
+    /// task.abort();
+    /// assert_eq!(task.await.unwrap_err().id(), id);
+    /// # }
+    /// ```
     pub fn id(&self) -> Id {
         self.id
     }

@@ -103,6 +103,13 @@ impl Header {
         self.counts.load(Relaxed) as u32 / ONE_POLL as u32
     }
 
+    /// Returns whether the task was never polled.
+    ///
+    /// The whole word tells: a poll count that wraps leaves a carry in the upper half.
+    pub(crate) fn is_new(&self) -> bool {
+        self.counts.load(Relaxed) <= SPARE_WAKER
+    }
+
     /// Identifies the current poll, or the last one, in wait records.
     #[inline]
     pub(crate) fn poll_stamp(&self) -> PollStamp {

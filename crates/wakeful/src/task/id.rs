@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 
 /// The id of a task, unique among the live tasks of the process.
 ///
-/// Only simulated runtimes share ids: each counts its tasks from 1, so that a run can be repeated.
+/// The exception is a runtime with
+/// [`shuffle_tasks`](crate::runtime::Builder::shuffle_tasks). It counts its own tasks from 1, so that a
+/// run can be repeated.
 ///
 /// # Examples
 ///

@@ -57,6 +57,8 @@ impl<T> RefUnwindSafe for JoinHandle<T> {}
 impl<T> Unpin for JoinHandle<T> {}
 
 impl<T> JoinHandle<T> {
+    /// Makes the JoinHandle of the task in `cell`.
+    ///
     /// # Safety
     ///
     /// The caller owns JOIN_INTEREST and its handle count, and the task's output is a `T`.
@@ -245,39 +247,64 @@ impl<T> Future for JoinHandle<T> {
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        /// Subtracts the handle count, also if the drop before it panics.
-        struct DropHandle(NonNull<Header>);
-        impl Drop for DropHandle {
-            fn drop(&mut self) {
-                // SAFETY: the handle's count keeps the cell until the state word says `Free`.
-                unsafe {
-                    if self.0.as_ref().state.drop_handle() == Release::Free {
-                        Arena::free(self.0);
-                    }
-                }
-            }
-        }
         let header = self.header();
         let taken = header.waiting.outcome() == cell::outcome::TAKEN;
         match header.state.drop_join(taken) {
             DropJoin::Nothing => {}
             // SAFETY: the state word said `Free` to this caller.
             DropJoin::Free => unsafe { Arena::free(self.cell) },
-            DropJoin::DropWaker => {
-                let _drop_handle = DropHandle(self.cell);
-                // SAFETY: TASK-2: this caller cleared the flag in `drop_join`.
-                if let Some(waker) = unsafe { header.join_waker.take() } {
-                    waker::detach_and_drop(waker, header.id.get());
-                }
-            }
-            DropJoin::DropOutput => {
-                let _drop_handle = DropHandle(self.cell);
-                let _id = context::enter_id(header.id.get());
-                // SAFETY: TASK-1: the task is complete and this handle owns JOIN_INTEREST.
-                unsafe { (header.vtable.get().drop_output)(self.cell) };
+            // SAFETY: the state word said so to this caller, which owns the handle's count.
+            DropJoin::DropWaker => unsafe { drop_join_waker(self.cell) },
+            // SAFETY: the state word said so to this caller, which owns the handle's count.
+            DropJoin::DropOutput => unsafe { drop_output(self.cell) },
+        }
+    }
+}
+
+/// Subtracts a handle count, also if the drop before it panics.
+struct DropHandle(NonNull<Header>);
+
+impl Drop for DropHandle {
+    fn drop(&mut self) {
+        // SAFETY: the handle's count keeps the cell until the state word says `Free`.
+        unsafe {
+            if self.0.as_ref().state.drop_handle() == Release::Free {
+                Arena::free(self.0);
             }
         }
     }
+}
+
+/// Drops the waker of a JoinHandle that is dropped, and its handle count.
+///
+/// # Safety
+///
+/// `drop_join` returned `DropWaker` to the caller, which owns the handle count.
+#[cold]
+#[inline(never)]
+unsafe fn drop_join_waker(cell: NonNull<Header>) {
+    let _drop_handle = DropHandle(cell);
+    // SAFETY: the handle's count keeps the cell alive.
+    let header = unsafe { cell.as_ref() };
+    // SAFETY: TASK-2: the caller cleared the flag in `drop_join`.
+    if let Some(waker) = unsafe { header.join_waker.take() } {
+        waker::detach_and_drop(waker, header.id.get());
+    }
+}
+
+/// Drops the output that a JoinHandle which is dropped has not taken, and its handle count.
+///
+/// # Safety
+///
+/// `drop_join` returned `DropOutput` to the caller, which owns the handle count.
+#[inline(never)]
+unsafe fn drop_output(cell: NonNull<Header>) {
+    let _drop_handle = DropHandle(cell);
+    // SAFETY: the handle's count keeps the cell alive.
+    let header = unsafe { cell.as_ref() };
+    let _id = context::enter_id(header.id.get());
+    // SAFETY: TASK-1: the task is complete and the JoinHandle owned JOIN_INTEREST.
+    unsafe { (header.vtable.get().drop_output)(cell) };
 }
 
 impl<T> fmt::Debug for JoinHandle<T> {
@@ -309,16 +336,51 @@ pub struct AbortHandle {
 
 impl AbortHandle {
     /// Cancels the task; see [`JoinHandle::abort`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let task = wakeful::spawn(std::future::pending::<()>());
+    /// let handle = task.abort_handle();
+    /// handle.abort();
+    /// assert!(task.await.unwrap_err().is_cancelled());
+    /// # }
+    /// ```
     pub fn abort(&self) {
         self.task.abort(0);
     }
 
     /// Returns whether the task has ended.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let task = wakeful::spawn(async {});
+    /// let handle = task.abort_handle();
+    /// assert!(!handle.is_finished());
+    /// task.await.unwrap();
+    /// assert!(handle.is_finished());
+    /// # }
+    /// ```
     pub fn is_finished(&self) -> bool {
         self.task.state().has(COMPLETE)
     }
 
     /// Returns the task's id.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let task = wakeful::spawn(async {});
+    /// assert_eq!(task.abort_handle().id(), task.id());
+    /// # }
+    /// ```
     pub fn id(&self) -> Id {
         self.task.header().id()
     }

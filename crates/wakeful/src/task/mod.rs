@@ -28,13 +28,13 @@
 //! - A **Runnable** is the one queue entry of a task. Queues and workers own it.
 //! - A **waker** is stored by the resource that the task waits for.
 //! - A **JoinHandle** (`join`) is owned by the spawner.
-//! - A **scheduler** is seen by its tasks as a `Schedule` (`arena`). That is the only way from this
-//!   module to those that use it.
+//! - A **scheduler** is seen by its tasks as a `Schedule` (`arena`).
 //! - The **context** is thread-local state of the current poll.
 //! - The **wait record** says what the task waits for, for dumps and reports.
 //!
 //! Control enters through `cell::fill` (a spawn), `Runnable::run` (a worker), a waker (any thread)
-//! or a JoinHandle. It leaves through `Schedule`.
+//! or a JoinHandle. It leaves through `Schedule`, and for a loop that is found by `futile` through
+//! the reporter that the runtime has set.
 #![allow(unsafe_code)]
 
 pub(crate) mod arena;
@@ -43,12 +43,14 @@ pub(crate) mod cell;
 pub(crate) mod context;
 pub mod coop;
 mod duty;
+pub(crate) mod ended;
 pub(crate) mod enter_guard;
 mod error;
 pub(crate) mod futile;
 pub(crate) mod header;
 pub(crate) mod id;
 mod join;
+pub(crate) mod meta;
 pub(crate) mod origin;
 pub(crate) mod poll_stamp;
 mod poll_time;

@@ -19,13 +19,13 @@ const NAMED: usize = 1;
 const _: () = assert!(align_of::<Location<'static>>() > NAMED && align_of::<Named>() > NAMED);
 
 impl Origin {
-    /// The place of the caller, without a name.
+    /// The site of the caller, without a name.
     #[track_caller]
     pub(crate) fn here() -> Self {
         Self::at(Location::caller(), None)
     }
 
-    /// The given place and name. A name is allocated, and freed by [`release`](Self::release).
+    /// The given site and name. A name is allocated, and freed by [`release`](Self::release).
     pub(crate) fn at(spawned_at: &'static Location<'static>, name: Option<&str>) -> Self {
         match name {
             None => Self(NonNull::from(spawned_at).cast()),
@@ -46,7 +46,7 @@ impl Origin {
         Some(unsafe { &*self.0.as_ptr().map_addr(|addr| addr & !NAMED).cast::<Named>() })
     }
 
-    /// Returns the word as an address: that of the place, or that of a name, with its lowest bit set.
+    /// Returns the word as an address: that of the site, or that of a name, with its lowest bit set.
     #[inline]
     pub(super) fn address(self) -> usize {
         self.0.addr().get()

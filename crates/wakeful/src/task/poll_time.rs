@@ -77,6 +77,8 @@ impl PollTime {
     }
 }
 
+/// Frees a table.
+///
 /// # Safety
 ///
 /// `make` made `table` for as many cells, and it is not used again.

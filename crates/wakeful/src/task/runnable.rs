@@ -3,15 +3,19 @@
 //! The roles are types. [`Runnable`] is the one queue entry of a task. [`TaskRef`] is a counted
 //! reference that can inspect a task but not poll it.
 
-use super::arena::Arena;
+use super::arena::{self, Arena, Schedule};
 use super::context;
 use super::duty::{Complete, EndPoll, Release, Start};
+use super::ended;
 use super::header::{Header, PollCount};
+use super::meta::TaskMeta;
 use super::state::{ORPHANED, Snapshot, State};
 use super::waker;
 use crate::sys::unwind::catch_and_forget;
 use std::mem::ManuallyDrop;
+use std::panic::Location;
 use std::ptr::NonNull;
+use std::time::Duration;
 
 /// The one queue entry of a task: the right to poll it (TASK-4).
 ///
@@ -19,10 +23,19 @@ use std::ptr::NonNull;
 #[derive(Debug)]
 pub(crate) struct Runnable(NonNull<Header>);
 
+/// What [`Runnable::observe`] has read.
+pub(crate) struct ObservedTask {
+    pub(crate) spawned_at: &'static Location<'static>,
+    /// How long the task has waited. `None` before its first poll, and after a yield.
+    pub(crate) waited: Option<Duration>,
+}
+
 // SAFETY: a task that must stay on its thread has a scheduler whose queues stay there.
 unsafe impl Send for Runnable {}
 
 impl Runnable {
+    /// Makes the queue entry of the task in `cell`.
+    ///
     /// # Safety
     ///
     /// The caller owns the queue entry of this cell.
@@ -40,7 +53,35 @@ impl Runnable {
     /// Returns whether the task was never polled.
     pub(crate) fn is_new(&self) -> bool {
         // SAFETY: the entry keeps the cell alive.
-        unsafe { self.0.as_ref() }.polls() == 0
+        unsafe { self.0.as_ref() }.is_new()
+    }
+
+    /// Returns what hooks learn about the task.
+    pub(crate) fn meta(&self) -> TaskMeta<'static> {
+        // SAFETY: the entry keeps the cell alive.
+        TaskMeta::new(unsafe { self.0.as_ref() })
+    }
+
+    /// Returns the scheduler of the task's cell.
+    pub(crate) fn scheduler(&self) -> NonNull<dyn Schedule> {
+        // SAFETY: the entry keeps the cell alive, and the cell its chunk (ARENA-3).
+        unsafe { self.0.as_ref().chunk.as_ref() }.scheduler
+    }
+
+    /// Returns where the task was spawned, and how long its wait has lasted.
+    ///
+    /// `now` is the time of the runtime's clock.
+    #[cold]
+    pub(crate) fn observe(&self, now: Duration) -> ObservedTask {
+        // SAFETY: the entry keeps the cell alive.
+        let header = unsafe { self.0.as_ref() };
+        let is_last = header.waiting.is_from_poll(header.poll_stamp());
+        let waited = header.waiting.read().filter(|_| is_last).map(|wait| {
+            let ms = (now.as_millis() as u32).wrapping_sub(wait.since_ms);
+            // `now` may be slightly before the wait. The difference then wraps to almost 50 days.
+            Duration::from_millis(if ms > u32::MAX / 2 { 0 } else { ms.into() })
+        });
+        ObservedTask { spawned_at: header.origin.get().spawned_at(), waited }
     }
 
     /// Returns the address of the task's cell.
@@ -53,7 +94,7 @@ impl Runnable {
         ManuallyDrop::new(self).0
     }
 
-    /// Polls the task once. Completes, requeues or parks it by the result.
+    /// Polls the task once. Then the task completes, is requeued, or waits.
     #[inline]
     pub(crate) fn run(self) {
         let cell = self.into_cell();
@@ -119,6 +160,8 @@ impl Drop for Runnable {
     }
 }
 
+/// Station 5: polls the future. Then the task completes, is requeued, or waits.
+///
 /// # Safety
 ///
 /// The caller has the right of TASK-1, the future is not dropped, and `count` says whether a spare
@@ -143,7 +186,12 @@ unsafe fn poll(cell: NonNull<Header>, count: PollCount) {
         // TASK-3: RUNNING stays set, and this thread makes the entry.
         return scheduler().requeue(Runnable(cell));
     }
-    match header.state.end_poll(outcome.is_exempt(), header.take_spare_waker()) {
+    let end = header.state.end_poll(outcome.is_exempt(), header.take_spare_waker());
+    // Tested first, because a match of all four variants compiles to a jump table.
+    if end == EndPoll::Idle {
+        return;
+    }
+    match end {
         EndPoll::Idle => {}
         EndPoll::Requeue => scheduler().requeue(Runnable(cell)),
         // SAFETY: RUNNING is still set, so the right of TASK-1 is kept.
@@ -158,6 +206,8 @@ unsafe fn poll(cell: NonNull<Header>, count: PollCount) {
 /// # Safety
 ///
 /// The caller has the right of TASK-1, and the future is not dropped.
+#[cold]
+#[inline(never)]
 pub(crate) unsafe fn finish_cancelled(cell: NonNull<Header>) {
     // SAFETY: by contract.
     unsafe {
@@ -177,6 +227,15 @@ pub(crate) unsafe fn finish_cancelled(cell: NonNull<Header>) {
 unsafe fn finish(cell: NonNull<Header>) {
     // SAFETY: RUNNING keeps the cell alive until it is released.
     let header = unsafe { cell.as_ref() };
+    if ended::is_watched() {
+        // SAFETY: RUNNING keeps the cell, and the cell its chunk and its scheduler (ARENA-3).
+        unsafe {
+            ended::record(header, arena::poll_time_of(cell, header.id.get()));
+            if ended::is_passed_on() {
+                header.chunk.as_ref().scheduler.as_ref().terminated(header);
+            }
+        }
+    }
     let release = match header.state.complete(header.take_spare_waker()) {
         Complete::Done => return,
         Complete::WakeJoiner => {
@@ -213,6 +272,8 @@ unsafe impl Send for TaskRef {}
 unsafe impl Sync for TaskRef {}
 
 impl TaskRef {
+    /// Makes a reference of a handle that is already counted.
+    ///
     /// # Safety
     ///
     /// The caller owns one handle count of the cell.
@@ -253,6 +314,7 @@ impl TaskRef {
         unsafe { waker::perform(self.0, self.header().state.wake_by_ref()) };
     }
 
+    /// Reports to the scheduler that no waker can wake the task any more.
     pub(crate) fn report_orphan(self) {
         // SAFETY: the scheduler outlives its tasks.
         let scheduler = unsafe { self.header().chunk.as_ref().scheduler.as_ref() };

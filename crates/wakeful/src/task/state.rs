@@ -22,7 +22,7 @@
 //!                 │ 5 wake_by_ref()            │  │  └─ 6 wake: +NOTIFIED   │ 8 last of
 //!                 │   wake_by_val()    4 end_poll()  │                      │ wakers, handles
 //!                 │   abort()                  ▼  │  10 claim_for_shutdown() ▼
-//!                 └─────────────────────────  IDLE ──────────────────►     free
+//!                 └─────────────────────────  IDLE                         free
 //!                                              │ 9 end_poll(), drop_waker():
 //!                                              ▼ no waker left
 //!                                            Orphan
@@ -33,12 +33,14 @@
 //!
 //! # Rules for the fields that the word guards
 //!
-//! - TASK-1. Only the thread that set RUNNING accesses the future or the output, or the holder of
-//!   the queue entry of a task that kept RUNNING. After COMPLETE, only the owner of JOIN_INTEREST
-//!   does.
-//! - TASK-2. The JoinHandle accesses the join waker while JOIN_WAKER is clear and it has not seen
-//!   COMPLETE. The thread that clears JOIN_WAKER owns the waker: the JoinHandle replaces it, the
-//!   completing thread wakes it.
+//! - TASK-1. RUNNING is the exclusive right to the future and its outcome. The thread that sets
+//!   RUNNING has it. If the task is queued with RUNNING set (TASK-3), the holder of the queue entry
+//!   has it. After COMPLETE the owner of JOIN_INTEREST has it. Without a JoinHandle, the completing
+//!   thread keeps it until `release_running`.
+//! - TASK-2. While JOIN_WAKER is set, no thread accesses the join waker. The thread that clears the
+//!   flag owns the waker: the JoinHandle replaces or drops it, the completing thread wakes it. In
+//!   every other state the waker belongs to the JoinHandle, which publishes one only before
+//!   COMPLETE.
 //! - TASK-3. A task that wakes itself during its own poll goes back to a queue with RUNNING set.
 //!   For all other threads "running" and "queued" mean the same: a poll is still to come. So a
 //!   yield needs no atomic operation. The queue entry is then the exclusive right of TASK-1.
@@ -54,13 +56,16 @@
 //!
 //! # Orderings
 //!
-//! Every transition is one read-modify-write with AcqRel. Other operations on the word, while
-//! RUNNING keeps the cell alive, are Relaxed. A wake releases what its caller wrote before. The
-//! transition that clears NOTIFIED acquires it, so the poll sees it.
+//! A transition that changes the word is one read-modify-write with AcqRel. A transition that
+//! changes nothing acquires. Two kinds of steps publish nothing, so they are Relaxed: a clone of a
+//! waker or handle, and a correction by the thread that polls. Its RUNNING keeps the cell alive. A
+//! wake releases what its caller wrote before. The transition that clears NOTIFIED acquires it, so
+//! the poll sees it.
 //!
-//! The race to fear: a waker's caller stores a value, finds the task already notified, and a poll
-//! that misses the value is the last one. A wake of a notified task is therefore still a
-//! read-modify-write. A plain load could be reordered before the caller's own stores.
+//! The race to fear: a waker's caller stores a value and finds the task already notified. The poll
+//! that follows misses the value, and no other poll comes. It cannot happen, because a wake of a
+//! notified task is still a read-modify-write. A plain load could be reordered before the caller's
+//! own stores.
 
 use super::duty::{Complete, DropJoin, EndPoll, Release, Shutdown, Start, Wake};
 use crate::sys::sync::atomic::{AtomicU64, Ordering::*};
@@ -102,8 +107,10 @@ const _: () = assert!(WAKER_MASK & HANDLE_MASK == 0 && RUNNING == 1 && NOTIFIED 
 pub(crate) struct Snapshot(pub(crate) u64);
 
 impl Snapshot {
-    /// The transition of an entry that finds the queues closed: the new word, and a release if the
-    /// future is `claimed` by another thread. Otherwise the holder of the entry drops the future.
+    /// Computes the transition of a queue entry that finds the queues closed.
+    ///
+    /// If another thread has `claimed` the future, returns the word without the entry, and whether
+    /// to free the cell. Otherwise returns no release: the holder of the entry drops the future.
     fn refuse_entry(self, claimed: bool) -> (Option<u64>, Option<Release>) {
         if !claimed {
             return (Some((self.0 & !NOTIFIED) | RUNNING | CANCELLED), None);
@@ -126,11 +133,12 @@ impl Snapshot {
         (self.0 & HANDLE_MASK) >> HANDLE_SHIFT
     }
 
-    /// Aborts the process if the waker count, which was just incremented, is about to overflow.
+    /// Aborts the process if the waker count is about to overflow. `self` is the word before an
+    /// increment.
     #[inline(always)]
     fn check_wakers(self) {
         if self.wakers() > WAKER_MASK >> (WAKER_SHIFT + 1) {
-            count_overflow("wakers");
+            count_overflow("134 million wakers");
         }
     }
 
@@ -181,7 +189,8 @@ impl State {
         Self(AtomicU64::new(0))
     }
 
-    /// Publishes a new task: queued, with one JoinHandle. `extra` are BLOCKING or FOREVER.
+    /// Publishes a new task: queued, with one JoinHandle. `extra` has the flags BLOCKING and FOREVER
+    /// that apply.
     ///
     /// The caller wrote the cell before. Release pairs with the Acquire loads of all transitions.
     #[inline]
@@ -363,7 +372,7 @@ impl State {
     pub(crate) fn clone_handle(&self) {
         let seen = Snapshot(self.0.fetch_add(HANDLE_ONE, Relaxed));
         if seen.handles() > HANDLE_MASK >> (HANDLE_SHIFT + 1) {
-            count_overflow("handles");
+            count_overflow("8 million handles");
         }
     }
 
@@ -484,8 +493,8 @@ impl State {
 }
 
 #[cold]
-fn count_overflow(what: &str) -> ! {
+fn count_overflow(count: &str) -> ! {
     // As in `Arc`: only leaks get the count here, and an overflow would free a cell in use.
-    eprintln!("wakeful: one task has more than 8 million {what}, so they are leaked. Aborting.");
+    eprintln!("wakeful: one task has more than {count}, so they are leaked. Aborting.");
     std::process::abort();
 }

@@ -308,7 +308,7 @@ impl EnterError {
 }
 
 pin_project! {
-    /// A future with a task-local value: what [`LocalKey::scope`] returns.
+    /// The future of [`LocalKey::scope`], which owns the task-local value.
     ///
     /// [`take_value`](TaskLocalFuture::take_value) takes the value out.
     pub struct TaskLocalFuture<T, F>
@@ -399,6 +399,18 @@ impl<T: fmt::Debug + 'static, F> fmt::Debug for TaskLocalFuture<T, F> {
 }
 
 /// The error of [`LocalKey::try_with`] and [`LocalKey::try_get`]: the key has no value.
+///
+/// # Examples
+///
+/// ```
+/// wakeful::task_local! {
+///     static REQUEST: u64;
+/// }
+///
+/// let error = REQUEST.try_get().unwrap_err();
+/// println!("{error}");
+/// assert_eq!(REQUEST.sync_scope(7, || REQUEST.try_get()), Ok(7));
+/// ```
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub struct AccessError {
     _private: (),

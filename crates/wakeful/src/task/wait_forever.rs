@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 pin_project_lite::pin_project! {
-    /// A future that the orphan check ignores: what [`may_wait_forever`] returns.
+    /// The future of [`may_wait_forever`], which the orphan check ignores.
     #[derive(Debug)]
     #[project = Projection]
     #[must_use = "futures do nothing unless polled"]

@@ -80,7 +80,7 @@ pub(crate) enum WaitKind {
     BlockOn = 44,
     /// A thread of the blocking pool.
     PoolThread = 45,
-    /// A future that is not wakeful's own: only the place is known.
+    /// A future that is not wakeful's own: only the site is known.
     Unknown = 255,
 }
 
@@ -95,8 +95,9 @@ impl WaitKind {
         matches!(self, WaitKind::Sleep | WaitKind::Timeout)
     }
 
-    /// Returns whether the wait can end without a task that holds a resource: a timer, a signal, a
-    /// message, readiness of a descriptor.
+    /// Returns whether the wait is an exit: it can end although no task releases a resource.
+    ///
+    /// Examples are a timer, a signal, a message, and readiness of a descriptor.
     pub(crate) fn is_exit(self) -> bool {
         let is_lock =
             matches!(self, WaitKind::Mutex | WaitKind::RwLockRead | WaitKind::RwLockWrite);
@@ -106,13 +107,15 @@ impl WaitKind {
         !(is_lock || is_share || is_end || matches!(self, WaitKind::Yield | WaitKind::Unknown))
     }
 
-    /// Returns whether the wait is usually for an order to stop: a time-out, a signal of shutdown, the
-    /// end of the other side.
+    /// Returns whether the end of the wait usually cancels the task's other waits.
+    ///
+    /// Examples are a time-out, a signal to shut down, and the end of the other side of a channel.
     pub(crate) fn is_cancellation(self) -> bool {
         matches!(self.rank(), 4 | 6)
     }
 
-    /// The order in which the waits of a task are shown. A wait that explains more has a lower rank.
+    /// Returns the position among the waits of a task when they are shown. A wait that explains more
+    /// has a lower rank.
     pub(super) fn rank(self) -> u8 {
         match self {
             WaitKind::Yield => 0,
@@ -129,7 +132,7 @@ impl WaitKind {
         }
     }
 
-    /// The kind with this number. An unknown number gives `Unknown`.
+    /// Returns the kind with this number, or `Unknown` for an unknown number.
     pub(super) fn from_u8(kind: u8) -> Self {
         match kind {
             1 => WaitKind::Join,
@@ -173,7 +176,7 @@ impl WaitKind {
         }
     }
 
-    /// The name of the call that waits, for dumps.
+    /// Returns the name of the call that waits, for dumps.
     pub(crate) fn name(self) -> &'static str {
         match self {
             WaitKind::Unknown => "unknown",
@@ -217,7 +220,7 @@ impl WaitKind {
         }
     }
 
-    /// A phrase that follows "waiting for" in reports and dumps.
+    /// Returns a phrase that follows "waiting for" in reports and dumps.
     pub(crate) fn phrase(self) -> &'static str {
         match self {
             WaitKind::Unknown => "a future that is not wakeful's own",
@@ -259,10 +262,10 @@ impl WaitKind {
         }
     }
 
-    /// Says what the recorded place of a wait is, in words that precede it.
+    /// Returns the words that precede the recorded site of a wait, such as "awaited at".
     ///
-    /// A future that is a resource itself knows only where it was made. `of_resource` says so.
-    pub(crate) fn place(self, target: WaitTarget, of_resource: bool) -> &'static str {
+    /// `of_resource` says that the site is where the resource was made.
+    pub(crate) fn site_label(self, target: WaitTarget, of_resource: bool) -> &'static str {
         match (self, target) {
             (WaitKind::Join, WaitTarget::Task(_)) => "spawned at",
             (WaitKind::OneshotRecv, _) => "channel made at",

@@ -7,24 +7,33 @@
 //!
 //! - SET-1. Only the thread that polls the task obtains, fills and releases its set. Other threads
 //!   only read it, and remove links.
-//! - SET-2. A slot that is linked to a resource record belongs to the waiter in the list of that
-//!   resource, also in later polls. The thread that removes the waiter removes the link
-//!   (RECORD-1). Until then the task does not reuse the slot.
+//! - SET-2. A target word that is linked to a resource record belongs to the waiter in the list of
+//!   that resource, also in later polls and after the end of the task. Only the thread that removes
+//!   the waiter writes to it, and removes the link (RECORD-1). Until then no task reuses the word.
 //! - SET-3. Every other slot belongs to the poll that wrote it. The first wait of the next poll
 //!   frees it.
 //! - SET-4. The target of slot 0 is the `target` word of the wait record itself. So a waiter that was
 //!   linked before the record got a set still refers to the right word.
 //!
-//! The race to fear: a thread removes a link while the task writes to the same word, so that one of
-//! the two writes is lost. It cannot happen. The task writes only to words that are not linked to a
-//! record (SET-2), and other threads write only to words that are.
+//! The race to fear: a thread removes a link while a task writes to the same word, and one of the
+//! two writes is lost. It cannot happen (SET-2). A task writes only to words that are not linked to
+//! a record. The thread that removes a waiter writes only to the word that its waiter has linked. So
+//! a direct link is removed by a load and a plain store.
 //!
-//! An *indirect* link is that of a waiter with a foreign waker, made by a future that polls others
-//! with wakers of its own, such as `FuturesUnordered`. Such a waiter can outlive the task, and its
-//! set is then in use by another task. So an indirect link is removed by an exchange that expects the
-//! link. At worst it removes an equal link of the other task, which loses information until the next
-//! poll of that task. It never makes a link.
+//! A waiter can outlive the task that made its link. Its future was moved out of the task, or is in
+//! a future that polls others with wakers of its own, such as `FuturesUnordered` (an *indirect*
+//! link). Then the set of the ended task is *lingering*. No task obtains it before its last link is
+//! removed. A waiter that is leaked keeps such a set for good.
+//!
+//! An indirect link is removed by an exchange that expects the link. By SET-2 the exchange always
+//! succeeds, so a plain store would do. The exchange only limits the damage of a caller that breaks
+//! SET-2: it cannot overwrite the wait of another task.
 
+mod slot;
+mod table;
+
+use self::slot::{FREE, Slot};
+use self::table::{LINGERING, own_shard, unused};
 use super::poll_stamp::PollStamp;
 use super::wait_kind::WaitKind;
 use super::wait_record::{Link, LinkWord, RecordedWait, SiteWord, Wait};
@@ -35,8 +44,6 @@ use crate::sys::sync::ignore_poison;
 use std::iter;
 use std::panic::Location;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::AtomicPtr as StdPtr;
-use std::sync::{Mutex, MutexGuard};
 
 /// The slots of one part of a set. Most tasks that wait in several futures wait in two or three.
 const SLOTS: usize = 4;
@@ -44,70 +51,6 @@ const SLOTS: usize = 4;
 const PARTS: usize = 4;
 /// A set is released after this many polls in a row that had one wait.
 const SINGLES: u32 = 16;
-/// The number of free lists, to keep worker threads from competing for one.
-const SHARDS: usize = 8;
-
-/// The link of the slot is indirect. Above the kind in a slot's tag.
-const INDIRECT: u32 = 1 << 8;
-/// The kind of a free slot.
-const FREE: u8 = 0;
-
-/// One wait of a set.
-struct Slot {
-    target: AtomicU64,
-    site: AtomicPtr<Location<'static>>,
-    since_ms: AtomicU32,
-    /// The kind in bits 0 to 7, INDIRECT, and the [`PollStamp`] in the upper half.
-    tag: AtomicU32,
-}
-
-impl Slot {
-    fn new() -> Self {
-        Self {
-            target: AtomicU64::new(TargetWord::NONE.to_bits()),
-            site: AtomicPtr::new(ptr::null_mut()),
-            since_ms: AtomicU32::new(0),
-            tag: AtomicU32::new(u32::from(FREE)),
-        }
-    }
-
-    fn kind(&self) -> u8 {
-        self.tag.load(Relaxed) as u8
-    }
-
-    fn describe(&self, new: &RecordedWait) {
-        self.since_ms.store(new.wait.since_ms, Relaxed);
-        SiteWord::new(new.wait.site, new.at_resource).store(&self.site);
-        let indirect = if new.link == Link::Indirect { INDIRECT } else { 0 };
-        let upper = new.poll.to_word() & !0xffff;
-        // Release pairs with the Acquire load of `read`: a reader that sees the kind sees the site.
-        self.tag.store(new.wait.kind as u32 | indirect | upper, Release);
-    }
-
-    fn free(&self) {
-        self.tag.store(u32::from(FREE), Relaxed);
-    }
-
-    /// Reads the slot, whose target is at `word`.
-    fn read(&self, word: &AtomicU64) -> Option<RecordedWait> {
-        // Acquire pairs with the Release store of a link.
-        let target = TargetWord::from_bits(word.load(Acquire));
-        let tag = self.tag.load(Acquire);
-        if tag as u8 == FREE {
-            return None;
-        }
-        let (site, at_resource) = SiteWord::load(&self.site)?;
-        let link = match () {
-            () if !target.is_linked() => Link::None,
-            () if tag & INDIRECT != 0 => Link::Indirect,
-            () => Link::Direct,
-        };
-        let kind = WaitKind::from_u8(tag as u8);
-        let since_ms = self.since_ms.load(Relaxed);
-        let wait = Wait { kind, target: target.unlinked(), site, since_ms };
-        Some(RecordedWait { wait, link, at_resource, poll: PollStamp::from_word(tag) })
-    }
-}
 
 /// The waits of one task. Never freed.
 pub(super) struct WaitSet {
@@ -115,7 +58,7 @@ pub(super) struct WaitSet {
     slots: [Slot; SLOTS],
     /// The next part, once the task has waited for more than this part has slots. It stays.
     next: AtomicPtr<WaitSet>,
-    /// The last poll that recorded a wait, as the upper half of a word, and OVERFLOW.
+    /// The last poll that recorded a wait, as a [`PollStamp`], and OVERFLOW.
     poll: AtomicU32,
     /// The number of the slot that was written last, in bits 0 to 7. Above: how many polls in a row
     /// recorded one wait.
@@ -126,99 +69,34 @@ pub(super) struct WaitSet {
 const OVERFLOW: u32 = 1;
 const ONE_SINGLE: u32 = 1 << 8;
 
-/// All sets, in chunks that are never freed. Chunk `k` has `FIRST_CHUNK << k` entries.
-///
-/// A poll that records several waits reads the table each time, so reading takes no lock. std's atomics
-/// also in models: a set is reached through an index that its task has published.
-static CHUNKS: [StdPtr<StdPtr<WaitSet>>; 26] = [const { StdPtr::new(ptr::null_mut()) }; 26];
-const FIRST_CHUNK: u32 = 64;
-/// The number of sets. Locked while one is added.
-static COUNT: Mutex<u32> = Mutex::new(0);
-
-/// Returns the chunk of an index, and the position in it.
-fn position(index: u32) -> (usize, usize) {
-    let chunk = (index / FIRST_CHUNK + 1).ilog2();
-    (chunk as usize, (index - FIRST_CHUNK * ((1 << chunk) - 1)) as usize)
-}
-
-static UNUSED: [Mutex<Vec<&'static WaitSet>>; SHARDS] = [const { Mutex::new(Vec::new()) }; SHARDS];
-
-/// Locks a free list. No foreign code runs under the lock.
-fn unused(shard: usize) -> MutexGuard<'static, Vec<&'static WaitSet>> {
-    ignore_poison(UNUSED[shard % SHARDS].lock())
-}
-
-/// Returns the free list of the calling thread. Threads have stacks of different pages.
-fn own_shard() -> usize {
-    let on_stack = 0_u8;
-    ptr::from_ref(&on_stack).addr() >> 21
-}
-
 impl WaitSet {
-    /// Returns a set without waits.
-    pub(super) fn obtain() -> &'static WaitSet {
-        let own = own_shard();
-        let reused = (0..SHARDS).find_map(|shard| unused(own + shard).pop());
-        reused.unwrap_or_else(Self::add_to_table)
-    }
-
-    fn add_to_table() -> &'static WaitSet {
-        let mut count = ignore_poison(COUNT.lock());
-        let index = *count;
-        let set: &'static WaitSet = Box::leak(Box::new(WaitSet {
-            index,
-            slots: [Slot::new(), Slot::new(), Slot::new(), Slot::new()],
-            next: AtomicPtr::new(ptr::null_mut()),
-            poll: AtomicU32::new(0),
-            last: AtomicU32::new(0),
-        }));
-        let (chunk, position) = position(index);
-        let mut entries = CHUNKS[chunk].load(Relaxed);
-        if entries.is_null() {
-            let vacant = |_| StdPtr::new(ptr::null_mut());
-            let new: Box<[_]> = (0..FIRST_CHUNK << chunk).map(vacant).collect();
-            entries = Box::leak(new).as_mut_ptr();
-            // Release pairs with the Acquire load of `at`.
-            CHUNKS[chunk].store(entries, Release);
-        }
-        // SAFETY: the chunk has more entries than `position`, and is never freed.
-        let entry = unsafe { &*entries.add(position) };
-        // Release pairs with the Acquire load of `at`.
-        entry.store(ptr::from_ref(set).cast_mut(), Release);
-        *count = index.checked_add(1).expect("fewer than 2^32 tasks wait at once");
-        set
-    }
-
-    /// Returns the set with this index, if there is one.
-    pub(super) fn at(index: u32) -> Option<&'static WaitSet> {
-        let (chunk, position) = position(index);
-        let entries = CHUNKS.get(chunk)?.load(Acquire);
-        if entries.is_null() {
-            return None;
-        }
-        // SAFETY: the chunk has more entries than `position`, and is never freed. An entry is null or a
-        // `&'static`.
-        unsafe { (*entries.add(position)).load(Acquire).as_ref() }
-    }
-
     pub(super) fn index(&self) -> u32 {
         self.index
     }
 
-    /// Clears the set for another task (SET-1).
+    /// Clears the set for another task (SET-1), which gets it when no slot is linked (SET-2).
     pub(super) fn release(&'static self) {
-        for part in self.parts() {
-            for slot in &part.slots {
-                slot.free();
+        for slot in self.parts().flat_map(|part| &part.slots) {
+            slot.free();
+            if !slot.is_linked() {
                 slot.target.store(TargetWord::NONE.to_bits(), Relaxed);
             }
         }
         self.poll.store(0, Relaxed);
         self.last.store(0, Relaxed);
         // The atomics of one execution of a model cannot be used in the next.
-        if !IS_MODEL {
-            unused(own_shard()).push(self);
+        if IS_MODEL {
+            return;
         }
+        let mut list =
+            if self.has_links() { ignore_poison(LINGERING.lock()) } else { unused(own_shard()) };
+        list.push(self);
+    }
+
+    /// Returns whether a slot's own target word is linked. The word of slot 0 is in the wait record
+    /// (SET-4), and does not count.
+    fn has_links(&'static self) -> bool {
+        self.parts().flat_map(|part| &part.slots).any(Slot::is_linked)
     }
 
     fn next(&self) -> Option<&'static WaitSet> {
@@ -236,7 +114,7 @@ impl WaitSet {
     }
 
     fn parts(&'static self) -> impl Iterator<Item = &'static WaitSet> {
-        // A reader that races with a release may follow parts of another set, but not for ever.
+        // A reader that races with a release may follow parts of another set. The limit ends that.
         iter::successors(Some(self), |part| part.next()).take(PARTS)
     }
 
@@ -252,7 +130,7 @@ impl WaitSet {
     /// Moves the only wait of a record to slot 0. Its target stays where it is (SET-4).
     pub(super) fn take_over(&self, single: &RecordedWait) {
         self.slots[0].describe(single);
-        self.poll.store(single.poll.to_word() & !0xffff, Relaxed);
+        self.poll.store(single.poll.to_word(), Relaxed);
     }
 
     fn is_in_poll(&self, stamp: PollStamp) -> bool {
@@ -277,7 +155,7 @@ impl WaitSet {
         let singles = self.last.load(Relaxed) / ONE_SINGLE;
         let singles = if used <= 1 { singles + 1 } else { 0 };
         self.last.store(singles.min(SINGLES) * ONE_SINGLE, Relaxed);
-        self.poll.store(stamp.to_word() & !0xffff, Relaxed);
+        self.poll.store(stamp.to_word(), Relaxed);
         links == 0 && singles >= SINGLES
     }
 
@@ -293,7 +171,7 @@ impl WaitSet {
         };
         self.set_last(number);
         if is_known && let Some(own) = slot.read(word).filter(|own| own.link != Link::None) {
-            // It began when it was linked, and stays linked.
+            // The wait began when it was linked, and stays linked.
             let wait = Wait { since_ms: own.wait.since_ms, ..new.wait };
             slot.describe(&RecordedWait { wait, link: own.link, ..*new });
         } else {
@@ -323,7 +201,7 @@ impl WaitSet {
         }
         let is_equal = |slot: &Slot, word: &AtomicU64| {
             slot.read(word).is_some_and(|own| {
-                // Linked, and described only now.
+                // The waiter was linked first (`WaitLink::replace`), and is described only now.
                 let is_new_link = own.link != Link::None && own.wait.kind == WaitKind::Unknown;
                 own.is_same(&new.wait) || (is_new_link && own.wait.target == new.wait.target)
             })
@@ -345,9 +223,9 @@ impl WaitSet {
     ) -> Option<(usize, &'static Slot, &'a AtomicU64)> {
         let find = || {
             let is_free = |slot: &Slot, word: &AtomicU64| {
-                // A link without a description is left over from another task (SET-2).
                 let target = TargetWord::from_bits(word.load(Relaxed));
-                slot.kind() == FREE || !(target.is_linked_record() || self.is_current(slot))
+                let is_unused = slot.kind() == FREE || !self.is_current(slot);
+                is_unused && !target.is_linked_record()
             };
             let mut slots = self.slots(first).enumerate().skip(usize::from(link == Link::Indirect));
             slots.find(|(_, (slot, word))| is_free(slot, word))
@@ -392,8 +270,8 @@ impl WaitSet {
         }
     }
 
-    /// Returns the waits, and whether they are all: those of the last poll that recorded one, and
-    /// those with a link.
+    /// Returns the waits of the last poll that recorded one, and all linked waits. Also returns
+    /// whether the set had space for all of them.
     pub(super) fn read(&'static self, first: &AtomicU64) -> (Vec<RecordedWait>, bool) {
         let is_complete = self.poll.load(Acquire) & OVERFLOW == 0;
         let slots = self.slots(first).filter_map(|(slot, word)| slot.read(word));
@@ -404,7 +282,9 @@ impl WaitSet {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::table::{COUNT, FIRST_CHUNK, position};
     use super::*;
+    use crate::task::wait_target::RecordIndex;
 
     #[test]
     fn every_index_has_a_position_of_its_own() {
@@ -430,6 +310,41 @@ mod tests {
         }
         let grown = *COUNT.lock().unwrap() - before;
         assert!(grown < 1_000, "{grown} new sets for one at a time");
+    }
+
+    /// A waiter that outlives its task keeps the slot that it has linked (SET-2).
+    #[test]
+    fn a_set_is_not_reused_while_a_waiter_is_linked() {
+        let (set, first) = (WaitSet::obtain(), AtomicU64::new(TargetWord::NONE.to_bits()));
+        let (target, site) = (TargetWord::of_record(RecordIndex(7)), Location::caller());
+        let wait = Wait { kind: WaitKind::Mutex, target, site, since_ms: 0 };
+        let poll = PollStamp::from_doubled(2);
+        let new = RecordedWait { wait, link: Link::Indirect, at_resource: false, poll };
+        let word = set.add(&first, &new).expect("there is space");
+        set.release();
+        let obtain_until_new = || {
+            let mut sets = Vec::new();
+            loop {
+                let before = *COUNT.lock().unwrap();
+                sets.push(WaitSet::obtain());
+                if sets.last().is_some_and(|new| new.index() >= before) {
+                    return sets;
+                }
+            }
+        };
+        let sets = obtain_until_new();
+        assert!(!sets.iter().any(|other| ptr::eq(*other, set)), "it is still linked");
+        sets.into_iter().for_each(WaitSet::release);
+        assert!(set.has_links(), "only the waiter removes its link");
+        word.detach_indirect(target.linked());
+        // Without its link it is obtained again, here or by a test on another thread.
+        let is_lingering = || LINGERING.lock().unwrap().iter().any(|other| ptr::eq(*other, set));
+        let mut sets = Vec::new();
+        while is_lingering() {
+            sets.push(WaitSet::obtain());
+            assert!(sets.len() < 100_000, "it is never obtained again");
+        }
+        sets.into_iter().for_each(WaitSet::release);
     }
 
     /// More waits than slots: the set says so, and the next poll starts again.

@@ -4,9 +4,12 @@
 //! atomic word: a reader cannot combine the kind of one write with the value of another.
 //!
 //! ```text
-//! bits 63 to 3          2 to 1                           0
-//! value, 61 bits        kind: 0 number, 1 record, 2 task  linked
+//! bits 63 to 3      2 to 0
+//! value, 61 bits    000 number    010 record    100 task
+//!                                 011 linked    110 linked
 //! ```
+//!
+//! Bit 0 alone says that a record is linked: every wait tests it.
 //!
 //! The value is shifted past kind and link, so a large value cannot overwrite them. It loses its
 //! upper bits instead. No value becomes an address: a resource record is named by its index in a
@@ -17,8 +20,8 @@ use std::ptr;
 /// What a task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitTarget {
-    /// A number whose meaning depends on the kind of the wait: a timer tick, a file descriptor, a
-    /// process id, a signal, an address. 0 if there is none.
+    /// A number, or 0 if there is none. The kind of the wait says what it is: a timer tick, a file
+    /// descriptor, a process id, a signal, an address.
     Number(u64),
     /// The resource whose record has this index.
     Record(RecordIndex),
@@ -37,11 +40,15 @@ pub(crate) struct RecordIndex(pub(crate) u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TargetWord(u64);
 
-const LINKED: u64 = 1;
-const KIND: u64 = 0b110;
-const NUMBER: u64 = 0 << 1;
-const RECORD: u64 = 1 << 1;
-const TASK: u64 = 2 << 1;
+const NUMBER: u64 = 0b000;
+const RECORD: u64 = 0b010;
+const LINKED_RECORD: u64 = 0b011;
+const TASK: u64 = 0b100;
+const LINKED_TASK: u64 = 0b110;
+const KIND_AND_LINK: u64 = 0b111;
+/// The bit that only a linked record has.
+const RECORD_LINK: u64 = LINKED_RECORD & !RECORD;
+const TASK_LINK: u64 = LINKED_TASK & !TASK;
 const SHIFT: u32 = 3;
 
 impl TargetWord {
@@ -86,31 +93,44 @@ impl TargetWord {
     /// Returns this target with a link. A number stays unlinked.
     #[inline]
     pub(crate) const fn linked(self) -> Self {
-        if self.0 & KIND == NUMBER { self } else { Self(self.0 | LINKED) }
+        match self.0 & KIND_AND_LINK {
+            RECORD => Self(self.0 | RECORD_LINK),
+            TASK => Self(self.0 | TASK_LINK),
+            _ => self,
+        }
     }
 
     /// Returns this target without its link.
     #[inline]
     pub(crate) const fn unlinked(self) -> Self {
-        Self(self.0 & !LINKED)
+        match self.0 & KIND_AND_LINK {
+            LINKED_TASK => Self(self.0 & !TASK_LINK),
+            _ => Self(self.0 & !RECORD_LINK),
+        }
+    }
+
+    /// Returns this resource record without its link, if it is a linked resource record.
+    #[inline]
+    pub(super) const fn unlinked_record(self) -> Option<Self> {
+        if self.is_linked_record() { Some(Self(self.0 & !RECORD_LINK)) } else { None }
     }
 
     #[inline]
     pub(crate) const fn is_linked(self) -> bool {
-        self.0 & LINKED != 0
+        self.is_linked_record() || self.0 & KIND_AND_LINK == LINKED_TASK
     }
 
     /// Returns whether this is a linked resource record.
     #[inline]
     pub(crate) const fn is_linked_record(self) -> bool {
-        self.0 & (KIND | LINKED) == RECORD | LINKED
+        self.0 & RECORD_LINK != 0
     }
 
     pub(crate) const fn target(self) -> WaitTarget {
         let value = self.0 >> SHIFT;
-        match self.0 & KIND {
-            RECORD => WaitTarget::Record(RecordIndex(value)),
-            TASK => WaitTarget::Task(value),
+        match self.0 & KIND_AND_LINK {
+            RECORD | LINKED_RECORD => WaitTarget::Record(RecordIndex(value)),
+            TASK | LINKED_TASK => WaitTarget::Task(value),
             _ => WaitTarget::Number(value),
         }
     }
@@ -178,6 +198,9 @@ mod tests {
                 assert_eq!(TargetWord::from_bits(linked.to_bits()), linked);
             }
             assert!(record.linked().is_linked_record() && !is_linked_task(record.linked()));
+            assert_eq!(record.linked().unlinked_record(), Some(record));
+            assert!(record.unlinked_record().is_none());
+            assert!(task.unlinked_record().is_none() && task.linked().unlinked_record().is_none());
             assert!(is_linked_task(task.linked()) && !task.linked().is_linked_record());
             assert!(!record.is_linked_record() && !is_linked_task(task));
         }

@@ -28,7 +28,7 @@ pub fn yield_now() -> YieldNow {
     YieldNow { yielded: false, site: Location::caller() }
 }
 
-/// The future that [`yield_now`] returns.
+/// The future of [`yield_now`].
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct YieldNow {

@@ -1,6 +1,6 @@
 //! A histogram of durations with power-of-two buckets.
 //!
-//! One thread writes it with plain stores; any thread may read it.
+//! One thread counts with plain stores. Any thread may read, and raise the maximum.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -9,6 +9,7 @@ use std::time::Duration;
 /// The last one also counts all longer durations (18 minutes and more).
 pub(crate) const BUCKETS: usize = 41;
 
+/// A histogram with one counting thread.
 #[derive(Debug)]
 pub(crate) struct Histogram {
     counts: [AtomicU64; BUCKETS],

@@ -16,15 +16,15 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 /// After this many sampled rounds a mark is dropped: another thread has taken the task.
 const MAX_ROUNDS: u32 = 16;
 
-/// A sample weight that means: time every poll, because tracing is enabled.
+/// A sample weight that means: time every poll, because each is observed.
 pub(crate) const TRACE_ALL: u32 = u32::MAX;
 
 /// A round of at least this many polls is likely one of many in a row. Of such rounds, one in
 /// [`SAMPLE_INTERVAL`] is sampled.
 const LONG_ROUND: u32 = 4;
 const SAMPLE_INTERVAL: u32 = 16;
-/// After this many rounds in a row, each at most [`SOON_NS`] after the one before, a thread that
-/// parks often and briefly is sampled rarely as well.
+/// After this many quick rounds in a row, a thread that parks often and briefly is sampled rarely as
+/// well. A round is quick if it starts less than [`SOON_NS`] after the one before.
 const MANY_ROUNDS: u32 = 64;
 const SOON_NS: u64 = 250_000;
 
@@ -75,7 +75,7 @@ impl Sampler {
 
 /// The wake-up that a thread has marked.
 pub(crate) struct LatencyProbe {
-    /// The next wake-up is marked, or tracing is enabled and each is recorded.
+    /// The next wake-up is marked, or each is observed (`TraceBuffer::is_enabled`).
     due: Cell<bool>,
     /// The cell of the marked task, or null.
     cell: Cell<*const Header>,
@@ -112,15 +112,19 @@ impl LatencyProbe {
     }
 
     /// Marks a task that was woken or spawned `now`, unless another one is marked. Traces the
-    /// wake-up.
+    /// wake-up. Returns whether each wake-up is to be observed.
     #[cold]
-    pub(crate) fn mark(&self, task: &Runnable, now: ClockNs, trace: &TraceBuffer) {
+    pub(crate) fn mark(&self, task: &Runnable, now: ClockNs, trace: &TraceBuffer) -> bool {
         let (cell, id) = task.cell_and_id();
         if self.cell.get().is_null() {
             self.set(cell.as_ptr(), id, now);
         }
-        self.due.set(trace.is_enabled());
-        trace.record(Entry::woken(task, now.time()));
+        let is_observed = trace.is_enabled();
+        self.due.set(is_observed);
+        if is_observed {
+            trace.record(Entry::woken(task, now.time()));
+        }
+        is_observed
     }
 
     fn set(&self, cell: *const Header, id: u64, woken_at: ClockNs) {

@@ -4,12 +4,15 @@
 //! watchdog observes the counter from time to time. If it finds the same value again, the poll has
 //! lasted at least since the first of these observations.
 
+use crate::sys::sync::ignore_poison;
 use crate::sys::{backtrace, thread_state};
 use crate::task::header::Header;
 use crate::task::runnable::Runnable;
 use crate::telemetry::starvation::ThreadProbe;
 use std::ptr::{self, NonNull};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use std::thread::ThreadId;
 use std::time::Duration;
 
 /// The current poll of one thread.
@@ -26,6 +29,8 @@ pub(crate) struct PollWatch {
     running: AtomicPtr<Header>,
     /// The kernel's id of the thread.
     thread: AtomicI32,
+    /// The id of the thread in the standard library, for metrics.
+    std_thread: Mutex<Option<ThreadId>>,
     /// `activity` at the last observation.
     observed: AtomicU32,
     /// When that value was first observed, on the runtime's clock.
@@ -39,9 +44,9 @@ pub(crate) struct PollWatch {
     cpu_before_ns: AtomicU64,
     /// The number of observations in a row that found the thread waiting.
     waits: AtomicU32,
-    /// The quiet time (`starvation`) when the thread was first observed waiting in this poll, or
+    /// The unstarved time (`starvation`) when the thread was first observed waiting in this poll, or
     /// UNKNOWN.
-    quiet_before_ns: AtomicU64,
+    unstarved_before_ns: AtomicU64,
     /// The CPU time that the poll had used up to that observation.
     cpu_before_wait_ns: AtomicU64,
     /// The poll was reported.
@@ -59,6 +64,7 @@ impl PollWatch {
             activity: AtomicU32::new(0),
             running: AtomicPtr::new(ptr::null_mut()),
             thread: AtomicI32::new(0),
+            std_thread: Mutex::new(None),
             observed: AtomicU32::new(0),
             observed_since_ns: AtomicU64::new(0),
             stuck: AtomicBool::new(false),
@@ -66,15 +72,32 @@ impl PollWatch {
             lasting_ns: AtomicU64::new(0),
             cpu_before_ns: AtomicU64::new(0),
             waits: AtomicU32::new(0),
-            quiet_before_ns: AtomicU64::new(UNKNOWN),
+            unstarved_before_ns: AtomicU64::new(UNKNOWN),
             cpu_before_wait_ns: AtomicU64::new(0),
             reported: AtomicBool::new(false),
         }
     }
 
     /// Makes the calling thread the watched one.
+    #[inline]
     pub(crate) fn bind_thread(&self) {
-        self.thread.store(backtrace::current_tid(), Relaxed);
+        let thread = backtrace::current_tid();
+        if self.thread.load(Relaxed) != thread {
+            self.bind_other(thread);
+        }
+    }
+
+    /// Binds another thread than before. The kernel uses the id of a thread that has ended again only
+    /// after all other ids.
+    #[cold]
+    fn bind_other(&self, thread: i32) {
+        *ignore_poison(self.std_thread.lock()) = Some(std::thread::current().id());
+        self.thread.store(thread, Relaxed);
+    }
+
+    /// Returns the thread that was bound last.
+    pub(crate) fn std_thread(&self) -> Option<ThreadId> {
+        *ignore_poison(self.std_thread.lock())
     }
 
     /// Copies the state of a thread that publishes it in a record of its own, as a thread in
@@ -149,7 +172,7 @@ impl PollWatch {
             self.stuck.store(false, Relaxed);
             self.reported.store(false, Relaxed);
             self.waits.store(0, Relaxed);
-            self.quiet_before_ns.store(UNKNOWN, Relaxed);
+            self.unstarved_before_ns.store(UNKNOWN, Relaxed);
             self.cpu_before_ns.store(self.cpu_ns(), Relaxed);
         }
         self.running()?;
@@ -204,11 +227,11 @@ impl PollWatch {
     /// `observed` is for how long the poll was observed. Of that time these parts count: the CPU
     /// time of the thread, or the time that it waits in the kernel.
     ///
-    /// On a busy machine a thread may lack a CPU, or wait for a thread that lacks one: for a lock,
-    /// or inside the kernel for the process's memory map. That time does not count (`starvation`).
-    /// It does count if the thread sleeps for a fixed time, because no other thread could end that.
-    /// The start of a process does not count: the thread waits for the new process, which may lack
-    /// a CPU too and is not a thread of this process.
+    /// On a busy machine a thread may be starved, or wait for a starved thread: for a lock, or
+    /// inside the kernel for the process's memory map. So a wait counts only for the unstarved time
+    /// (`starvation`). A sleep for a fixed time counts in full, because no other thread could end
+    /// it. The start of a process does not count. The thread waits for the new process, which may be
+    /// starved too, and whose threads are not sampled.
     pub(crate) fn claim_report(
         &self,
         observed: Duration,
@@ -228,28 +251,29 @@ impl PollWatch {
             () if !is_waiting => Duration::ZERO,
             () if probe.is_in_timed_sleep(thread) => observed,
             () if probe.is_starting_process(thread) => {
-                self.quiet_before_ns.store(UNKNOWN, Relaxed);
+                self.unstarved_before_ns.store(UNKNOWN, Relaxed);
                 Duration::ZERO
             }
-            () => self.blocked_time(probe.quiet_time(), cpu_time),
+            () => self.blocked_time(probe.unstarved_time(), cpu_time),
         };
         let is_blocked = self.waits.load(Relaxed) >= MIN_WAITS && blocked >= after;
         let is_at_fault = observed >= after && (is_blocked || cpu_time >= after);
         is_at_fault && self.is_in_observed_poll() && !self.reported.swap(true, Relaxed)
     }
 
-    /// Returns for how long the poll ran, or waited while no thread of the process lacked a CPU.
+    /// Returns for how long the poll ran before its wait, plus the unstarved time of the wait.
     ///
-    /// The wait is measured from the first observation that finds the thread waiting. `quiet` is
-    /// the probe's current value, `cpu_time` that of the poll.
-    fn blocked_time(&self, quiet: Duration, cpu_time: Duration) -> Duration {
-        if self.quiet_before_ns.load(Relaxed) == UNKNOWN {
-            self.quiet_before_ns.store(quiet.as_nanos() as u64, Relaxed);
+    /// The wait is measured from the first observation that finds the thread waiting. `unstarved` is
+    /// the unstarved time of the process so far, `cpu_time` the CPU time of the poll.
+    fn blocked_time(&self, unstarved: Duration, cpu_time: Duration) -> Duration {
+        if self.unstarved_before_ns.load(Relaxed) == UNKNOWN {
+            self.unstarved_before_ns.store(unstarved.as_nanos() as u64, Relaxed);
             self.cpu_before_wait_ns.store(cpu_time.as_nanos() as u64, Relaxed);
         }
-        let [quiet_before, cpu_before_wait] = [&self.quiet_before_ns, &self.cpu_before_wait_ns]
-            .map(|ns| Duration::from_nanos(ns.load(Relaxed)));
-        cpu_before_wait + quiet.saturating_sub(quiet_before)
+        let [unstarved_before, cpu_before_wait] =
+            [&self.unstarved_before_ns, &self.cpu_before_wait_ns]
+                .map(|ns| Duration::from_nanos(ns.load(Relaxed)));
+        cpu_before_wait + unstarved.saturating_sub(unstarved_before)
     }
 }
 
@@ -269,7 +293,7 @@ mod tests {
         is_sleeping: bool,
         is_starting_process: bool,
         cpu_time: Duration,
-        quiet: Duration,
+        unstarved: Duration,
     }
 
     impl ThreadProbe for Machine {
@@ -289,21 +313,21 @@ mod tests {
             self.is_starting_process
         }
 
-        fn quiet_time(&mut self) -> Duration {
-            self.quiet
+        fn unstarved_time(&mut self) -> Duration {
+            self.unstarved
         }
     }
 
-    /// Waits for another thread, on a machine where no thread lacked a CPU for `quiet`
+    /// Waits for another thread, on a machine where no thread lacked a CPU for `unstarved`
     /// milliseconds.
-    fn waits(quiet: u64) -> Machine {
-        let quiet = ms(quiet);
+    fn waits(unstarved: u64) -> Machine {
+        let unstarved = ms(unstarved);
         Machine {
             is_waiting: true,
             is_sleeping: false,
             is_starting_process: false,
             cpu_time: ms(0),
-            quiet,
+            unstarved,
         }
     }
 

@@ -28,7 +28,7 @@ pub(crate) struct ScanGate {
     progress: CachePadded<AtomicU64>,
 }
 
-/// Keeps a word that other threads write away from words that workers read on every turn.
+/// Keeps a word that other threads write away from words that workers read in every round.
 #[repr(align(128))]
 struct CachePadded<T>(T);
 

@@ -9,7 +9,9 @@
 
 use crate::sys::sync::ignore_poison;
 use crate::task::runnable::Runnable;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::panic::Location;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering::*};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
@@ -31,8 +33,12 @@ pub(crate) enum Event {
     Report = 5,
 }
 
+/// The bits of a site's address that hold the event.
+const EVENT_BITS: usize = 0b111;
+const _: () = assert!(align_of::<Location<'static>>() > EVENT_BITS);
+
 impl Event {
-    fn from_u64(event: u64) -> Self {
+    fn from_bits(event: usize) -> Self {
         match event {
             0 => Event::Poll,
             1 => Event::Spawn,
@@ -53,83 +59,163 @@ pub(crate) struct Entry {
     pub(crate) took: Duration,
     /// The task's id, or 0 if the event has no task.
     pub(crate) task: u64,
+    /// Where the task was spawned; of polls, while the live page is served.
+    pub(crate) spawned_at: Option<&'static Location<'static>>,
+}
+
+/// What was read from a trace.
+pub(crate) struct TracePart {
+    /// The entries, oldest first.
+    pub(crate) entries: Vec<Entry>,
+    /// The number of entries ever written, from which the next part is read.
+    pub(crate) next: u64,
+    /// How many entries from the start of this part on were overwritten.
+    pub(crate) dropped: u64,
 }
 
 impl Entry {
     /// Describes the wake-up of a task, or its spawn if it was never polled.
     pub(crate) fn woken(task: &Runnable, at: Duration) -> Self {
         let event = if task.is_new() { Event::Spawn } else { Event::Wake };
-        Self { event, at, took: Duration::ZERO, task: task.cell_and_id().1 }
+        let (_, task) = task.cell_and_id();
+        Self { event, at, took: Duration::ZERO, task, spawned_at: None }
     }
 }
 
 /// The trace of one worker.
+///
+/// It also tells whether each event is to be observed for another reason, which is known when the
+/// scheduler starts: hooks or exact histograms.
 pub(crate) struct TraceBuffer {
-    enabled: AtomicBool,
+    /// [`RECORD`] and [`OBSERVE`].
+    flags: AtomicU8,
     /// Allocated when tracing is first enabled.
     ring: OnceLock<Box<Ring>>,
 }
 
+/// Events are recorded.
+const RECORD: u8 = 1;
+/// Events are observed, whether they are recorded or not.
+const OBSERVE: u8 = 2;
+
 struct Ring {
     /// The number of entries ever written.
     count: AtomicU64,
-    entries: [[AtomicU64; 4]; CAPACITY],
+    entries: [Slot; CAPACITY],
+}
+
+/// An entry of four words.
+struct Slot {
+    at_ns: AtomicU64,
+    took_ns: AtomicU64,
+    task: AtomicU64,
+    /// The site, or null, with the event in its lowest bits: one word, so that no reader sees half of it.
+    site_and_event: AtomicPtr<Location<'static>>,
+}
+
+impl Slot {
+    const fn empty() -> Self {
+        Self {
+            at_ns: AtomicU64::new(0),
+            took_ns: AtomicU64::new(0),
+            task: AtomicU64::new(0),
+            site_and_event: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    fn write(&self, entry: Entry) {
+        self.at_ns.store(entry.at.as_nanos() as u64, Relaxed);
+        self.took_ns.store(entry.took.as_nanos() as u64, Relaxed);
+        self.task.store(entry.task, Relaxed);
+        let site = entry.spawned_at.map_or(ptr::null(), ptr::from_ref).cast_mut();
+        self.site_and_event.store(site.map_addr(|it| it | entry.event as usize), Relaxed);
+    }
+
+    fn read(&self) -> Entry {
+        let tagged = self.site_and_event.load(Relaxed);
+        let site = tagged.map_addr(|it| it & !EVENT_BITS);
+        Entry {
+            event: Event::from_bits(tagged.addr() & EVENT_BITS),
+            at: Duration::from_nanos(self.at_ns.load(Relaxed)),
+            took: Duration::from_nanos(self.took_ns.load(Relaxed)),
+            task: self.task.load(Relaxed),
+            // SAFETY: only `write` stores here: null or a `&'static`, with bits that are cleared above. A
+            // site of the compiler is never written, so no ordering is needed to read it.
+            spawned_at: unsafe { site.as_ref() },
+        }
+    }
 }
 
 impl TraceBuffer {
     pub(crate) fn new() -> Self {
-        Self { enabled: AtomicBool::new(false), ring: OnceLock::new() }
+        Self::observing(false)
+    }
+
+    /// Creates a trace that is off. `observe`: events are to be observed nevertheless.
+    pub(crate) fn observing(observe: bool) -> Self {
+        let flags = if observe { OBSERVE } else { 0 };
+        Self { flags: AtomicU8::new(flags), ring: OnceLock::new() }
     }
 
     pub(crate) fn set_enabled(&self, enabled: bool) {
         if enabled {
             self.ring.get_or_init(|| {
-                let entries = [const { [const { AtomicU64::new(0) }; 4] }; CAPACITY];
+                let entries = [const { Slot::empty() }; CAPACITY];
                 Box::new(Ring { count: AtomicU64::new(0), entries })
             });
         }
-        self.enabled.store(enabled, Release);
+        // Release pairs with the Acquire in `record`, which uses the ring.
+        if enabled {
+            self.flags.fetch_or(RECORD, Release);
+        } else {
+            self.flags.fetch_and(!RECORD, Release);
+        }
     }
 
+    /// Returns whether each event is to be observed, to record it or for another reason.
     #[inline]
     pub(crate) fn is_enabled(&self) -> bool {
-        self.enabled.load(Relaxed)
+        self.flags.load(Relaxed) != 0
     }
 
     /// Appends an entry, if tracing is enabled. Only the thread that holds the worker's core may
     /// call it.
     pub(crate) fn record(&self, entry: Entry) {
-        if !self.enabled.load(Acquire) {
+        if self.flags.load(Acquire) & RECORD == 0 {
             return;
         }
         let Some(ring) = self.ring.get() else { return };
         let count = ring.count.load(Relaxed);
-        let words = &ring.entries[count as usize % CAPACITY];
-        words[0].store(entry.at.as_nanos() as u64, Relaxed);
-        words[1].store(entry.took.as_nanos() as u64, Relaxed);
-        words[2].store(entry.task, Relaxed);
-        words[3].store(entry.event as u64, Relaxed);
-        // Release pairs with the Acquire in `read`: a reader that sees the count sees the entry.
+        // Pairs with the fence of `read_from`: a reader that sees a part of this entry sees the count
+        // before it, and drops the old entry of this slot.
+        std::sync::atomic::fence(Release);
+        ring.entries[count as usize % CAPACITY].write(entry);
+        // Release pairs with the Acquire in `read_from`: a reader that sees the count sees the entry.
         ring.count.store(count + 1, Release);
     }
 
     /// Copies the entries, oldest first.
-    pub(crate) fn read(&self) -> Vec<Entry> {
-        let Some(ring) = self.ring.get() else { return Vec::new() };
-        let before = ring.count.load(Acquire);
-        let first = before.saturating_sub(CAPACITY as u64);
-        let entries: Vec<(u64, Entry)> = (first..before)
-            .map(|nth| {
-                let [at, took, task, event] =
-                    ring.entries[nth as usize % CAPACITY].each_ref().map(|word| word.load(Relaxed));
-                let (at, took) = (Duration::from_nanos(at), Duration::from_nanos(took));
-                (nth, Entry { event: Event::from_u64(event), at, took, task })
-            })
-            .collect();
+    #[cfg(test)]
+    fn read(&self) -> Vec<Entry> {
+        self.read_from(0).entries
+    }
+
+    /// Copies the entries after the first `position` that were ever written.
+    pub(crate) fn read_from(&self, position: u64) -> TracePart {
+        let Some(ring) = self.ring.get() else {
+            return TracePart { entries: Vec::new(), next: 0, dropped: 0 };
+        };
+        let next = ring.count.load(Acquire);
+        let first = next.saturating_sub(CAPACITY as u64).max(position.min(next));
+        let read = |nth: u64| (nth, ring.entries[nth as usize % CAPACITY].read());
+        let entries: Vec<(u64, Entry)> = (first..next).map(read).collect();
         std::sync::atomic::fence(Acquire);
         // The entry after the last counted one may be half written.
         let intact = (ring.count.load(Relaxed) + 1).saturating_sub(CAPACITY as u64);
-        entries.into_iter().filter(|(nth, _)| *nth >= intact).map(|(_, entry)| entry).collect()
+        let entries = entries.into_iter().filter(|(nth, _)| *nth >= intact).map(|(_, entry)| entry);
+        let entries: Vec<Entry> = entries.collect();
+        let dropped = next.saturating_sub(position) - entries.len() as u64;
+        TracePart { entries, next, dropped }
     }
 }
 
@@ -140,8 +226,9 @@ pub(crate) struct SharedTraceBuffer {
 }
 
 impl SharedTraceBuffer {
-    pub(crate) fn new() -> Self {
-        Self { trace: TraceBuffer::new(), writer: Mutex::new(()) }
+    /// Creates a trace that is off. `observe`: events are to be observed nevertheless.
+    pub(crate) fn observing(observe: bool) -> Self {
+        Self { trace: TraceBuffer::observing(observe), writer: Mutex::new(()) }
     }
 
     pub(crate) fn set_enabled(&self, enabled: bool) {
@@ -158,19 +245,54 @@ impl SharedTraceBuffer {
         self.trace.record(entry);
     }
 
-    pub(crate) fn read(&self) -> Vec<Entry> {
-        self.trace.read()
+    pub(crate) fn read_from(&self, position: u64) -> TracePart {
+        self.trace.read_from(position)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{CAPACITY, Entry, Event, TraceBuffer};
+    use std::panic::Location;
     use std::time::Duration;
 
     fn entry(task: u64) -> Entry {
         let at = Duration::from_nanos(task);
-        Entry { event: Event::Wake, at, took: Duration::ZERO, task }
+        Entry { event: Event::Wake, at, took: Duration::ZERO, task, spawned_at: None }
+    }
+
+    #[test]
+    fn an_entry_keeps_its_event_and_its_site() {
+        let trace = TraceBuffer::new();
+        trace.set_enabled(true);
+        let events =
+            [Event::Poll, Event::Spawn, Event::Wake, Event::Park, Event::Steal, Event::Report];
+        let sites = [None, Some(Location::caller())];
+        let written = sites.iter().flat_map(|site| events.map(|event| (event, *site)));
+        let written = written.map(|(event, spawned_at)| Entry { event, spawned_at, ..entry(1) });
+        let written: Vec<Entry> = written.collect();
+        written.iter().for_each(|entry| trace.record(*entry));
+        assert_eq!(trace.read(), written);
+    }
+
+    #[test]
+    fn parts_follow_each_other_and_tell_what_was_overwritten() {
+        let trace = TraceBuffer::new();
+        assert_eq!((trace.read_from(0).next, trace.read_from(7).dropped), (0, 0));
+        trace.set_enabled(true);
+        (1..=3).for_each(|task| trace.record(entry(task)));
+        let part = trace.read_from(0);
+        assert_eq!((part.entries.len(), part.next, part.dropped), (3, 3, 0));
+        assert!(trace.read_from(part.next).entries.is_empty());
+        (4..=10).for_each(|task| trace.record(entry(task)));
+        let part = trace.read_from(part.next);
+        assert_eq!((part.entries[0], part.entries.len(), part.dropped), (entry(4), 7, 0));
+        let many = CAPACITY as u64 + 99;
+        (11..11 + many).for_each(|task| trace.record(entry(task)));
+        let part = trace.read_from(part.next);
+        // One less than the buffer holds: the oldest may be half overwritten.
+        assert_eq!((part.entries.len(), part.dropped), (CAPACITY - 1, 100));
+        assert_eq!(part.entries.last(), Some(&entry(10 + many)));
     }
 
     #[test]

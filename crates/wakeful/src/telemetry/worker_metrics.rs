@@ -1,10 +1,18 @@
 //! Counters of one worker: parks, polls, steals, busy time.
 //!
+//! Tasks that come to a worker's queues or leave them on rare ways are counted: from the injector,
+//! from another worker, to either of them. So the number of tasks that the worker itself has
+//! scheduled needs no counter, which a wake-up would have to pay for
+//! ([`local_schedules`](WorkerMetrics::local_schedules)).
+//!
 //! The worker writes them with a few plain stores when it parks and when a round of polls ends
 //! (`scheduler::thread_core`). Any thread may read them.
 
 use crate::driver::clock::clock_ns::ClockNs;
+use crate::telemetry::bucket_scale::BucketScale;
+use crate::telemetry::exact_histogram::ExactHistogram;
 use crate::telemetry::histogram::Histogram;
+use crate::telemetry::site_times::SiteTimes;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
 
@@ -23,12 +31,31 @@ pub(crate) struct WorkerMetrics {
     cancelled_sleeps: AtomicU64,
     /// When the worker last fell asleep, on the runtime's clock.
     asleep_since_ns: AtomicU64,
+    /// How often the worker woke up and parked again without a poll in between.
+    idle_wakeups: AtomicU64,
+    /// Tasks that left the worker's queues without a poll. Other threads write it too.
+    moved_out: AtomicU64,
+    /// The largest value of `local_schedules` that was read.
+    seen_local_schedules: AtomicU64,
     rounds: RoundCounters,
     /// Durations of polls. One poll of a round is timed and stands for the others. A long poll
     /// stands for itself.
     pub(crate) poll_times: Histogram,
     /// Sampled times from a wake-up to the poll that follows.
     pub(crate) wake_to_poll: Histogram,
+    /// Poll times and waits by spawn site, while the live page is served.
+    pub(crate) sites: SiteTimes,
+    /// The duration of every poll, if the builder enabled that.
+    pub(crate) exact_poll_times: Option<ExactHistogram>,
+    /// The latency of every schedule, if the builder enabled that.
+    pub(crate) schedule_latencies: Option<ExactHistogram>,
+}
+
+/// The buckets of a worker's exact histograms, for those that are enabled.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ExactBuckets {
+    pub(crate) poll_times: Option<BucketScale>,
+    pub(crate) schedule_latencies: Option<BucketScale>,
 }
 
 /// Counters that are written once per round.
@@ -39,35 +66,60 @@ pub(crate) struct WorkerMetrics {
 #[repr(align(64))]
 struct RoundCounters {
     busy_ns: AtomicU64,
+    /// Time of rounds in which only the future of a `block_on` was polled.
+    block_on_ns: AtomicU64,
     polls: AtomicU64,
     /// How often the worker took tasks from another worker's ring.
     steals: AtomicU64,
+    /// Tasks that the worker took from other workers' rings.
+    stolen: AtomicU64,
+    /// Tasks that the worker took from the injector.
+    injected: AtomicU64,
+    /// How often the worker's ring was full.
+    overflows: AtomicU64,
+}
+
+/// Adds to a value that only this thread writes.
+fn add(counter: &AtomicU64, n: u64) {
+    counter.store(counter.load(Relaxed) + n, Relaxed);
 }
 
 impl WorkerMetrics {
-    fn with_sleeps(sleeps: u64) -> Self {
+    fn new(sleeps: u64, exact: ExactBuckets) -> Self {
         Self {
             sleeps: AtomicU64::new(sleeps),
             cancelled_sleeps: AtomicU64::new(0),
             asleep_since_ns: AtomicU64::new(0),
+            idle_wakeups: AtomicU64::new(sleeps),
+            moved_out: AtomicU64::new(0),
+            seen_local_schedules: AtomicU64::new(0),
             rounds: RoundCounters {
                 busy_ns: AtomicU64::new(0),
+                block_on_ns: AtomicU64::new(0),
                 polls: AtomicU64::new(0),
                 steals: AtomicU64::new(0),
+                stolen: AtomicU64::new(0),
+                injected: AtomicU64::new(0),
+                overflows: AtomicU64::new(0),
             },
             poll_times: Histogram::new(),
             wake_to_poll: Histogram::new(),
+            sites: SiteTimes::new(),
+            exact_poll_times: exact.poll_times.map(ExactHistogram::new),
+            schedule_latencies: exact.schedule_latencies.map(ExactHistogram::new),
         }
     }
 
-    /// Creates the counters of a worker that starts awake.
-    pub(crate) fn awake() -> Self {
-        Self::with_sleeps(0)
+    /// Creates the counters of a worker that starts awake. `exact` are the buckets of exact
+    /// histograms.
+    pub(crate) fn awake(exact: ExactBuckets) -> Self {
+        Self::new(0, exact)
     }
 
-    /// Creates the counters of a worker that has no thread yet. It counts as asleep.
-    pub(crate) fn asleep() -> Self {
-        Self::with_sleeps(1)
+    /// Creates the counters of a worker that has no thread yet. It counts as asleep, after a start
+    /// without work.
+    pub(crate) fn asleep(exact: ExactBuckets) -> Self {
+        Self::new(1, exact)
     }
 
     pub(crate) fn is_asleep(&self) -> bool {
@@ -100,6 +152,11 @@ impl WorkerMetrics {
         self.rounds.busy_ns.store(self.rounds.busy_ns.load(Relaxed) + ns, Relaxed);
     }
 
+    /// Adds time in which the worker polled the future of a `block_on` and no task.
+    pub(crate) fn add_block_on_ns(&self, ns: u64) {
+        self.rounds.block_on_ns.store(self.rounds.block_on_ns.load(Relaxed) + ns, Relaxed);
+    }
+
     /// Records a long poll of a round that was not the timed one.
     ///
     /// The round took `round_ns`, and `timed_ns` of it were spent in its timed poll, if that was
@@ -126,8 +183,32 @@ impl WorkerMetrics {
         self.rounds.polls.store(self.rounds.polls.load(Relaxed) + polls, Relaxed);
     }
 
-    pub(crate) fn count_steal(&self) {
-        self.rounds.steals.store(self.rounds.steals.load(Relaxed) + 1, Relaxed);
+    /// Counts a steal of this number of tasks from the worker with the counters `victim`.
+    pub(crate) fn count_steal(&self, tasks: u32, victim: &WorkerMetrics) {
+        add(&self.rounds.steals, 1);
+        add(&self.rounds.stolen, tasks.into());
+        victim.add_moved_out(tasks as usize);
+    }
+
+    /// Adds tasks that the worker took from the injector.
+    pub(crate) fn add_injected(&self, tasks: u64) {
+        add(&self.rounds.injected, tasks);
+    }
+
+    /// Counts an overflow of the worker's ring, which moved this number of tasks to the injector.
+    pub(crate) fn count_overflow(&self, tasks: usize) {
+        add(&self.rounds.overflows, 1);
+        self.add_moved_out(tasks);
+    }
+
+    /// Adds tasks that leave the worker's queues without a poll. Any thread may call it.
+    pub(crate) fn add_moved_out(&self, tasks: usize) {
+        self.moved_out.fetch_add(tasks as u64, Relaxed);
+    }
+
+    /// Counts a wake-up of the worker that brought no task.
+    pub(crate) fn count_idle_wakeup(&self) {
+        add(&self.idle_wakeups, 1);
     }
 
     /// Returns the number of polls in rounds that have ended.
@@ -135,8 +216,35 @@ impl WorkerMetrics {
         self.rounds.polls.load(Relaxed)
     }
 
+    /// Returns how often the worker took tasks from another worker's ring.
     pub(crate) fn steals(&self) -> u64 {
         self.rounds.steals.load(Relaxed)
+    }
+
+    /// Returns how many tasks the worker took from other workers' rings.
+    pub(crate) fn stolen(&self) -> u64 {
+        self.rounds.stolen.load(Relaxed)
+    }
+
+    pub(crate) fn overflows(&self) -> u64 {
+        self.rounds.overflows.load(Relaxed)
+    }
+
+    pub(crate) fn idle_wakeups(&self) -> u64 {
+        self.idle_wakeups.load(Relaxed)
+    }
+
+    /// Returns how many tasks the worker has put into its own queues that are not there any more.
+    ///
+    /// Each task that leaves the queues is polled or moved, and each that comes is scheduled by the
+    /// worker itself, injected or stolen. `injected`: tasks that came from the injector, if the
+    /// worker does not count them. Polls are counted later than the others, so the difference may
+    /// shrink for a while; the result never does.
+    pub(crate) fn local_schedules(&self, injected: u64) -> u64 {
+        let came = injected + self.rounds.injected.load(Relaxed) + self.stolen();
+        let left = self.polls() + self.moved_out.load(Relaxed);
+        let now = left.saturating_sub(came);
+        self.seen_local_schedules.fetch_max(now, Relaxed).max(now)
     }
 
     /// Returns when the worker fell asleep, on the runtime's clock. `None` if it is awake.
@@ -168,16 +276,21 @@ impl WorkerMetrics {
     pub(crate) fn busy(&self) -> Duration {
         Duration::from_nanos(self.rounds.busy_ns.load(Relaxed))
     }
+
+    /// Returns the time in which the worker polled the future of a `block_on` and no task.
+    pub(crate) fn in_block_on(&self) -> Duration {
+        Duration::from_nanos(self.rounds.block_on_ns.load(Relaxed))
+    }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{LONG_POLL, WorkerMetrics};
+    use super::{ExactBuckets, LONG_POLL, WorkerMetrics};
     use std::time::Duration;
 
     #[test]
     fn a_long_poll_is_counted_once() {
-        let metrics = WorkerMetrics::awake();
+        let metrics = WorkerMetrics::awake(ExactBuckets::default());
         let long = LONG_POLL.as_nanos() as u64;
         let counted = |timed_ns, round_ns, observed| {
             let before = metrics.poll_times.read();

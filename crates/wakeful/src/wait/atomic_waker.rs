@@ -19,8 +19,8 @@
 //!   moves `state` on. The waiter moves to REGISTERING from EMPTY or FULL, a notifier to TAKING
 //!   from FULL.
 //! - WAKER-2. A notifier that finds REGISTERING stores NOTIFIED. The waiter's next exchange then
-//!   fails, and the waiter wakes itself. A notifier that finds TAKING waits for the other notifier,
-//!   which needs a few instructions.
+//!   fails, and the waiter checks again instead of waiting. A notifier that finds TAKING waits for
+//!   the other notifier, which needs a few instructions.
 //!
 //! The race to fear: the waiter finds no value and registers, while a notifier stores a value and
 //! finds no waker. The waiter registers and then checks again; the notifier stores and then takes.

@@ -22,17 +22,19 @@ use std::task::{Context, Poll, Wake, Waker};
 /// A thread that waits for a future in a `blocking_…` method, or did so before.
 pub(crate) struct BlockedThread {
     parker: Parker,
-    /// The future is to be polled.
+    /// A waker was woken since the last poll began.
     woken: AtomicBool,
     /// What diagnostics see of the wait.
     pub(crate) record: BlockOnRecord,
     /// The kernel's id of the thread.
     pub(crate) thread: i32,
-    /// What the wakers refer to. There is one reference per waker, and one more.
+    /// What the wakers refer to. It has one strong reference per waker: those of the future, and the
+    /// waker that the thread keeps in its [`ThreadHandle`].
     waker: OnceLock<Weak<Unpark>>,
 }
 
-/// The waker of a blocked thread. Its references are counted apart from others.
+/// The waker of a blocked thread. Its references are counted apart from other references to the
+/// thread's state, so that live wakers can be counted.
 struct Unpark(Arc<BlockedThread>);
 
 impl Wake for Unpark {
@@ -48,7 +50,7 @@ impl Wake for Unpark {
     }
 }
 
-/// The address in the place of a scheduler, in the records of blocked threads.
+/// Its address stands for the scheduler in the records of blocked threads, which have none.
 static NO_SCHEDULER: u64 = 0;
 
 fn no_scheduler() -> *const () {
@@ -94,10 +96,11 @@ pub(crate) fn blocked_threads() -> Vec<Arc<BlockedThread>> {
     threads.into_iter().filter(|thread| thread.is_blocked()).collect()
 }
 
-/// Called by a thread that is about to park: a task may be stuck from then on.
+/// The function that a thread calls before it parks, because a task may be stuck from then on.
 static ON_BLOCK: OnceLock<fn(&BlockOnRecord)> = OnceLock::new();
 
-/// Sets the function that tells the runtime of a thread that the thread blocks. The first one counts.
+/// Sets the function that tells a thread's runtime that the thread blocks. Only the first call has an
+/// effect.
 pub(crate) fn set_on_block(on_block: fn(&BlockOnRecord)) {
     let _ = ON_BLOCK.set(on_block);
 }

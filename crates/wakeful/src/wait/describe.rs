@@ -6,32 +6,61 @@
 //! text. The scanner asks only if no code of the process can run, so this is the last poll.
 //!
 //! The flag is a hint. A future that does not see it gives no details.
+//!
+//! A question is about one wait. Each thread has one id for all its `block_on` futures, so the question
+//! also names the call of `block_on`. The details count only if the waiter gave them in its last poll.
+//! There are at most [`MAX_QUESTIONS`] questions. A new one replaces the oldest.
 
+use crate::sys::real_time;
 use crate::sys::sync::ignore_poison;
 use crate::task::context;
+use crate::task::poll_stamp::PollStamp;
+use crate::task::wait_record::Wait;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// A waiter is asked for details, and has not answered yet.
+/// At least one question is open: it is neither answered nor expired.
 static ASKED: AtomicBool = AtomicBool::new(false);
 
-/// What the scanner asked, by the number of the waiter.
+/// The questions of the scanner, by the id of the waiter.
 static QUESTIONS: Mutex<BTreeMap<u64, Question>> = Mutex::new(BTreeMap::new());
 
-/// Questions that are older are forgotten: the waiter has gone on after all.
+/// A question expires after this time, if the scanner has not read the answer: the waiter has stopped
+/// waiting after all.
+///
+/// An open question only makes polls slower, so this is real time.
 const EXPIRES_AFTER: Duration = Duration::from_secs(10);
+
+/// The most questions that are remembered, answered or not.
+const MAX_QUESTIONS: usize = 1024;
+
+/// A wait, as the scanner observes it.
+#[derive(Clone, Copy)]
+pub(crate) struct ObservedWait {
+    /// The id of the task or `block_on` future.
+    pub(crate) waiter: u64,
+    /// Which `block_on` of the thread it is; 0 for a task.
+    pub(crate) call: u32,
+    pub(crate) polls: u32,
+    /// Identifies the last poll.
+    pub(crate) stamp: PollStamp,
+    pub(crate) wait: Wait,
+}
 
 /// A question to one waiter.
 struct Question {
     asked_at: Instant,
-    /// The poll counter of the waiter when the scanner found it again after the question.
-    polls: Option<u32>,
-    answer: Answer,
+    /// The wait that it is about.
+    observed: ObservedWait,
+    /// The details, and the poll that gave them.
+    details: Option<(PollStamp, String)>,
+    /// The answer that the scanner has read, and the waiter's number of polls at that time.
+    told: Option<(u32, Answer)>,
 }
 
-/// What a waiter told about its wait.
+/// The answer of a waiter about its wait.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     /// When its wait began. The poll that answers begins a new one.
@@ -41,8 +70,34 @@ pub(crate) struct Answer {
 }
 
 impl Question {
+    fn new(observed: &ObservedWait) -> Self {
+        Self { asked_at: real_time::now(), observed: *observed, details: None, told: None }
+    }
+
     fn is_open(&self) -> bool {
-        self.polls.is_none() && self.answer.details.is_none()
+        self.told.is_none()
+            && real_time::now().saturating_duration_since(self.asked_at) < EXPIRES_AFTER
+    }
+
+    /// Returns the answer for the wait that is observed now, or `None` if it was not asked about.
+    fn answer(&mut self, now: &ObservedWait) -> Option<Answer> {
+        if self.observed.call != now.call {
+            return None;
+        }
+        if let Some((polls, answer)) = &self.told {
+            return (*polls == now.polls).then(|| answer.clone());
+        }
+        let is_last = |(poll, _): &(PollStamp, String)| poll.same_poll(now.stamp);
+        let details = self.details.take().filter(is_last).map(|(_, details)| details);
+        // One poll followed the question, and it began the same wait again.
+        let (then, wait) = (&self.observed.wait, &now.wait);
+        let is_same_wait = now.polls == self.observed.polls.wrapping_add(1)
+            && (then.kind, then.target) == (wait.kind, wait.target)
+            && std::ptr::eq(then.site, wait.site);
+        let since_ms = if is_same_wait { then.since_ms } else { wait.since_ms };
+        let answer = Answer { since_ms, details };
+        self.told = Some((now.polls, answer.clone()));
+        Some(answer)
     }
 }
 
@@ -50,51 +105,61 @@ fn lock() -> MutexGuard<'static, BTreeMap<u64, Question>> {
     ignore_poison(QUESTIONS.lock())
 }
 
-/// Gives details of the wait that the current task has just recorded, if they are asked for.
+/// Returns whether details of a wait are asked for, of this task or of another.
+#[inline]
+pub(crate) fn is_asked() -> bool {
+    ASKED.load(Relaxed)
+}
+
+/// Stores details of the wait that the current task has just recorded, if the scanner asked for them.
 #[inline]
 pub(crate) fn describe_wait(details: impl FnOnce() -> String) {
-    if ASKED.load(Relaxed) {
-        answer(details);
+    if is_asked() {
+        describe_slow(details);
     }
 }
 
 #[cold]
-fn answer(details: impl FnOnce() -> String) {
-    let mut questions = lock();
-    if let Some(question) = questions.get_mut(&context::current_id()) {
-        question.answer.details = Some(details());
+fn describe_slow(details: impl FnOnce() -> String) {
+    if let Some(poll) = context::current_poll() {
+        describe_in(context::current_id(), poll, details);
     }
-    forget_old(&mut questions);
 }
 
-fn forget_old(questions: &mut BTreeMap<u64, Question>) {
-    questions
-        .retain(|_, question| !question.is_open() || question.asked_at.elapsed() < EXPIRES_AFTER);
+fn describe_in(waiter: u64, poll: PollStamp, details: impl FnOnce() -> String) {
+    let mut questions = lock();
+    if let Some(question) = questions.get_mut(&waiter).filter(|question| question.is_open()) {
+        question.details = Some((poll, details()));
+    }
+    update_flag(&questions);
+}
+
+fn update_flag(questions: &BTreeMap<u64, Question>) {
     ASKED.store(questions.values().any(Question::is_open), Relaxed);
 }
 
 /// Asks a waiter for the details of its wait.
 ///
 /// Returns the answer if the waiter was asked before, in this wait. Otherwise the caller wakes the
-/// waiter, and asks again later. `polls` is the waiter's poll counter.
-pub(crate) fn ask(waiter: u64, polls: u32, since_ms: u32) -> Option<Answer> {
+/// waiter, and asks again later.
+pub(crate) fn ask(wait: &ObservedWait) -> Option<Answer> {
     let mut questions = lock();
-    let answer = match questions.get_mut(&waiter) {
-        Some(question) if question.polls.is_none_or(|then| then == polls) => {
-            question.polls = Some(polls);
-            Some(question.answer.clone())
+    let known = questions.get_mut(&wait.waiter);
+    let answer = known.and_then(|question| question.answer(wait));
+    if answer.is_none() {
+        questions.insert(wait.waiter, Question::new(wait));
+        if questions.len() > MAX_QUESTIONS
+            && let Some((&oldest, _)) =
+                questions.iter().min_by_key(|(_, question)| question.asked_at)
+        {
+            questions.remove(&oldest);
         }
-        _ => {
-            let answer = Answer { since_ms, details: None };
-            questions.insert(waiter, Question { asked_at: Instant::now(), polls: None, answer });
-            None
-        }
-    };
-    forget_old(&mut questions);
+    }
+    update_flag(&questions);
     answer
 }
 
-/// Writes "1 sender is alive" or "2 senders are alive".
+/// Returns "1 sender is alive", "2 senders are alive", and so on.
 pub(crate) fn senders_alive(senders: usize) -> String {
     match senders {
         0 => "no sender is alive".to_owned(),
@@ -105,24 +170,61 @@ pub(crate) fn senders_alive(senders: usize) -> String {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{ask, describe_wait, senders_alive};
-    use crate::task::context;
+    use super::*;
+    use crate::task::wait_kind::WaitKind;
+    use crate::task::wait_target::TargetWord;
+    use std::panic::Location;
+
+    fn observed(waiter: u64, call: u32, polls: u32) -> ObservedWait {
+        let (kind, site) = (WaitKind::MpscRecv, Location::caller());
+        let wait = Wait { kind, target: TargetWord::NONE, site, since_ms: 10 * polls };
+        ObservedWait { waiter, call, polls, stamp: PollStamp::from_doubled(2 * polls), wait }
+    }
+
+    /// The waiter gives details in its poll with this number.
+    fn describe(waiter: u64, polls: u32, details: &str) {
+        assert!(ASKED.load(Relaxed), "a question is open");
+        describe_in(waiter, PollStamp::from_doubled(2 * polls), || details.to_owned());
+    }
+
+    // One test, as a test that asks many questions removes those of another.
+    #[test]
+    fn the_answer_is_that_of_the_asked_wait() {
+        const NUMBER: u64 = 1 << 50;
+        let told = |observed: &ObservedWait| {
+            let answer = ask(observed).expect("it was asked before");
+            (answer.details, answer.since_ms)
+        };
+        assert!(ask(&observed(NUMBER, 0, 1)).is_none());
+        describe_in(NUMBER + 1, PollStamp::from_doubled(4), || panic!("another waiter was asked"));
+        describe(NUMBER, 2, "1 sender is alive");
+        for _ in 0..2 {
+            assert_eq!(told(&observed(NUMBER, 0, 2)), (Some("1 sender is alive".to_owned()), 10));
+        }
+        assert!(ask(&observed(NUMBER, 0, 3)).is_none(), "it was polled since: another wait");
+
+        // It has answered, and then gone on to another wait, which gave no details.
+        describe(NUMBER, 4, "1 sender is alive");
+        assert_eq!(told(&observed(NUMBER, 0, 5)), (None, 50));
+
+        // The thread has left its `block_on`, and calls it again. The number is the same.
+        let thread = NUMBER + 2;
+        assert!(ask(&observed(thread, 1, 1)).is_none());
+        describe(thread, 2, "1 sender is alive");
+        assert!(ask(&observed(thread, 2, 2)).is_none(), "another block_on");
+        describe(thread, 3, "no sender is alive");
+        assert_eq!(told(&observed(thread, 2, 3)), (Some("no sender is alive".to_owned()), 20));
+
+        for number in 1..=2 * MAX_QUESTIONS as u64 {
+            assert!(ask(&observed(NUMBER + 2 + number, 0, 1)).is_none());
+            assert!(lock().len() <= MAX_QUESTIONS, "{number}");
+        }
+        assert!(ask(&observed(thread, 2, 3)).is_none(), "forgotten");
+    }
 
     #[test]
-    fn only_the_asked_waiter_answers() {
-        const NUMBER: u64 = 1 << 50;
-        assert!(ask(NUMBER, 1, 7).is_none());
-        let _other = context::enter_id(NUMBER + 1);
-        describe_wait(|| panic!("another waiter was asked"));
-        let _asked = context::enter_id(NUMBER);
-        describe_wait(|| senders_alive(1));
-        for _ in 0..2 {
-            let answer = ask(NUMBER, 2, 9).expect("it was asked before");
-            assert_eq!(answer.details.as_deref(), Some("1 sender is alive"));
-            assert_eq!(answer.since_ms, 7);
-        }
-        assert!(ask(NUMBER, 3, 9).is_none(), "it has been polled since: another wait");
-        let texts = [senders_alive(0), senders_alive(2)];
-        assert_eq!(texts, ["no sender is alive", "2 senders are alive"]);
+    fn senders_are_counted_in_words() {
+        let texts = [senders_alive(0), senders_alive(1), senders_alive(2)];
+        assert_eq!(texts, ["no sender is alive", "1 sender is alive", "2 senders are alive"]);
     }
 }

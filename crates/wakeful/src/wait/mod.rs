@@ -62,7 +62,7 @@ pub(crate) fn record_wait_for_target(
 
 /// Records a wait of a future that knows only where its resource was made, which is `site`.
 ///
-/// The methods of the extension traits replace that place by the one of the call.
+/// The methods of the extension traits replace that site by the one of the call.
 #[inline]
 pub(crate) fn record_wait_at_resource(
     kind: WaitKind,

@@ -1,6 +1,6 @@
 //! Watches a current-thread runtime: blocked polls and spinning tasks.
 //!
-//! No other thread can take over the work of a thread that is stuck there, so the watchdog only
+//! No other thread can run the tasks while the runtime's thread is stuck, so the watchdog only
 //! reports. The future of `block_on` is watched like a task, as long as there are tasks that it could
 //! keep waiting.
 
@@ -16,10 +16,10 @@ use crate::task::arena;
 use crate::telemetry::poll_watch::PollWatch;
 use std::time::Duration;
 
-/// A poll is observed this often before it is reported, if [`MIN_TICK`] permits.
+/// How often a poll is observed before it is reported, unless [`MIN_TICK`] is too long for that.
 const OBSERVATIONS: u32 = 4;
-/// The shortest time between two visits. Nothing waits for rescue, and each visit interrupts a thread
-/// that serves one request after the other on one core.
+/// The shortest time between two visits. No task waits for a rescue here, and on one core each visit
+/// preempts the runtime's thread.
 const MIN_TICK: Duration = Duration::from_millis(5);
 
 impl Watched for CurrentThread {
@@ -38,7 +38,7 @@ impl Watched for CurrentThread {
 
     fn observe(&self, observations: &mut Observations) -> Duration {
         let config = &self.base.config;
-        // A clock that stands tells nothing of how long a poll lasts.
+        // A paused clock does not measure how long a poll lasts.
         let is_paused = config.env.clock.is_paused();
         // A thread that sleeps at this moment may have worked since the last visit.
         if !is_paused && (self.is_awake() || self.poll_watch().has_moved()) {
@@ -83,8 +83,9 @@ fn observe_tasks(scheduler: &CurrentThread, observations: &mut Observations, now
     }
 }
 
-/// Reports a future of `block_on` that keeps tasks waiting: by a poll that blocks, or by waking itself
-/// all the time. If the poll is that of a task of a local set inside of it, reports that task.
+/// Reports a `block_on` future that keeps tasks waiting, because its poll blocks or it spins.
+///
+/// If the poll is that of a local task inside of the future, reports that task.
 fn observe_block_on(scheduler: &CurrentThread, observations: &mut Observations, now: Duration) {
     let config = &scheduler.base.config;
     let watched = observations.block_on.get_or_insert_with(|| Box::new(PollWatch::new()));

@@ -1,12 +1,14 @@
-//! Fingerprints of the memory of a future: equal ones mean that its polls have changed nothing there.
+//! Fingerprints of a future's memory.
 //!
-//! A future that waits by polling looks at a flag, wakes itself, and is the same as before. A future that
-//! does work in its polls usually counts it in its own variables. A fingerprint covers these. If the
-//! future is no larger than two words, such as a `Pin<Box<dyn Future>>`, it covers what the first word
-//! points to as well.
+//! Two equal fingerprints mean that the polls in between changed nothing there.
 //!
-//! The memory is copied by the kernel while the future may be polled ([`own_memory`]). A pointer that is
-//! none, or that is stale, makes no harm: at worst the fingerprint changes for another reason.
+//! A future that waits by polling checks a flag, wakes itself, and is the same as before. A future that
+//! works in its polls usually keeps count in its own variables, which the fingerprint covers. If the
+//! future has at most two words, such as a `Pin<Box<dyn Future>>`, the fingerprint also covers the memory
+//! that the first word points to.
+//!
+//! The kernel copies the memory while the future may be polled ([`own_memory`]). A word that is not a
+//! pointer, or a stale pointer, does no harm. At worst the fingerprint changes for another reason.
 
 use crate::sys::own_memory;
 use crate::task::header::FutureMemory;
@@ -17,7 +19,7 @@ use std::ops::Range;
 const FUTURE: usize = 4096;
 /// The bytes that count at a pointer if the size of its allocation is not known.
 const UNKNOWN: usize = 32;
-/// No allocation lies below or above.
+/// The addresses at which an allocation can be.
 const ADDRESSES: Range<usize> = 0x1_0000..1 << 47;
 
 /// Adds the memory at `address` to the hash. Returns the first word there, if it can be read.
@@ -32,8 +34,8 @@ fn add(hasher: &mut DefaultHasher, address: usize, len: usize) -> Option<usize> 
 /// Estimates the size of the allocation at this address.
 ///
 /// glibc stores it in the word before the allocation, with flags in the lowest bits. With other
-/// allocators the word is anything. Memory behind a small allocation belongs to others, and its changes
-/// say nothing of the future.
+/// allocators the word has any value. The memory behind a small allocation is not the future's, and its
+/// changes do not count.
 fn allocated_len(address: usize) -> usize {
     let mut word = [0; size_of::<usize>()];
     let count = own_memory::read(address - word.len(), &mut word);

@@ -16,21 +16,24 @@ pub(crate) struct LocalDriver {
     watched: Box<PollWatch>,
     /// The local task that was polled at the last visit, and which poll that was.
     local: Option<(u64, u32)>,
+    /// The poll has not kept another local task waiting, so it is not reported. A task that the poll
+    /// spawns later is seen at the next scan.
+    is_alone: bool,
 }
 
 impl LocalDriver {
     fn new(thread: i32) -> Self {
-        Self { thread, watched: Box::new(PollWatch::new()), local: None }
+        Self { thread, watched: Box::new(PollWatch::new()), local: None, is_alone: false }
     }
 
-    /// Returns whether the thread is in a poll that was not reported.
+    /// Returns whether the thread is in a poll that may have to be reported.
     fn is_open(&self) -> bool {
-        self.watched.running().is_some() && !self.watched.is_reported()
+        self.watched.running().is_some() && !self.watched.is_reported() && !self.is_alone
     }
 }
 
 impl Observations {
-    /// Returns whether a thread that drives local sets is in a poll that was not reported.
+    /// Returns whether a thread that drives local sets is in a poll that may have to be reported.
     pub(super) fn has_open_local_poll(&self) -> bool {
         self.local_drivers.iter().any(LocalDriver::is_open)
     }
@@ -67,15 +70,17 @@ pub(super) fn observe(base: &SchedulerBase, observations: &mut Observations, own
         let is_same_poll = std::mem::replace(&mut driver.local, poll) == poll;
         block_on.mirror_to(&driver.watched);
         let Some(stuck) = driver.watched.observe(now).filter(|stuck| !stuck.is_zero()) else {
+            driver.is_alone = false;
             continue;
         };
         let task = running.filter(|_| is_same_poll);
         let (config, watched, role) = (&base.config, &*driver.watched, PollingThread::BlockOn);
         let observation = PollObservation { config, watched, role, stuck, now };
-        if !watched.is_reported()
-            && base.has_other_local(thread, task.as_ref())
-            && observation.claim_report(&mut observations.probe)
-        {
+        if watched.is_reported() {
+            continue;
+        }
+        driver.is_alone = !base.has_other_local(thread, task.as_ref());
+        if !driver.is_alone && observation.claim_report(&mut observations.probe) {
             block_on.mirror_to(watched);
             if watched.is_in_observed_poll() {
                 let subject = task.map_or(PolledEntity::BlockOnState(block_on), PolledEntity::Task);

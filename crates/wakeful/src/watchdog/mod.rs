@@ -53,6 +53,7 @@ pub(crate) use target::{Subject, WatchTarget, Watched};
 
 use crate::scheduler::multi_thread::lost_workers::earlier;
 use crate::sys::park::Parker;
+use crate::sys::real_time;
 use crate::sys::sync::ignore_poison;
 use crate::sys::thread_registry::{self, ALL_RUNTIMES, RuntimeThread};
 use crate::sys::timer_slack::RelaxedSleep;
@@ -64,7 +65,8 @@ use target::Next;
 
 /// The shortest wait if several pollers have to be served. Doubles after each wait without events.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
-/// How late a visit may be. Most kernels tick this often, so the visit needs no interrupt of its own.
+/// How late a visit may be. Most kernels have a timer tick this often, so the visit needs no interrupt
+/// of its own.
 const MAX_SLACK: Duration = Duration::from_millis(4);
 /// The longest time between two visits of a target that works.
 const MAX_TICK: Duration = Duration::from_millis(25);
@@ -113,7 +115,7 @@ thread_local! {
     static ROLE: Cell<WatchdogRole> = const { Cell::new(WatchdogRole::None) };
 }
 
-/// What a thread has to do with the watchdog.
+/// The role of a thread in the watchdog.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WatchdogRole {
     None,
@@ -123,7 +125,7 @@ enum WatchdogRole {
     HandedOff,
 }
 
-/// Has the watchdog visit `target`, within [`MAX_TICK`]. Starts its thread if there is none.
+/// Makes the watchdog visit `target` within [`MAX_TICK`]. Starts its thread if there is none.
 ///
 /// Returns false if no thread can be started. The next call tries again.
 #[cold]
@@ -155,15 +157,15 @@ fn is_on_duty() -> bool {
 
 /// Passes the role of the watchdog to a new thread, if the calling thread has it.
 ///
-/// Call it before user code or anything slow. The calling thread then belongs to the runtime that it
-/// visits: other runtimes take it for a thread that may do anything.
+/// Call it before user code or a slow step. The calling thread then belongs to the runtime that it
+/// visits. Deadlock scans of other runtimes count it as a thread that may run any code.
 pub(crate) fn hand_off() {
     let WatchdogRole::OnDuty(runtime) = ROLE.get() else { return };
     let mut watchdog = lock();
     if !watchdog.start_thread() {
         return;
     }
-    // A scan takes a thread that is not registered yet for one that may do anything.
+    // A deadlock scan counts a thread that is not registered yet as one that may run any code.
     while matches!(watchdog.thread, WatchdogThread::Starting) {
         watchdog = ignore_poison(STARTED.wait(watchdog));
     }
@@ -209,7 +211,7 @@ impl Watchdog {
         true
     }
 
-    /// Notes how long the thread is about to wait, and returns the limit of that.
+    /// Returns how long the thread may wait, and sets `is_parked` accordingly.
     fn limit_wait(&mut self, limit: Option<Duration>) -> Option<Duration> {
         let limit = if self.has_news { earlier(limit, Some(MAX_TICK)) } else { limit };
         self.is_parked = limit.is_none_or(|limit| limit > MAX_TICK);
@@ -256,7 +258,7 @@ impl Drop for ReplaceOnPanic {
     }
 }
 
-/// The life of the watchdog's thread.
+/// Runs the watchdog's thread from its start until it has handed its role off.
 fn run() {
     let parker = Arc::new(Parker::for_current_thread());
     let _own = RuntimeThread::new(ALL_RUNTIMES);
@@ -271,20 +273,20 @@ fn run() {
         while is_on_duty()
             && let Some(target) = next_target()
         {
-            let next = target.visit(Instant::now(), pace.serves_all);
+            let next = target.visit(real_time::now(), pace.serves_all);
             plan.add(target, next);
         }
         if is_on_duty() {
-            let limit = lock().limit_wait(pace.limit(&plan, Instant::now()));
+            let limit = lock().limit_wait(pace.limit(&plan, real_time::now()));
             let events = plan.events + plan.wait(limit, &parker, &slack);
             pace.add_wait(events);
         }
     }
-    // The new watchdog could not visit the target of this thread's last visit.
+    // The new watchdog could not visit the target while this thread visited it.
     lock().notify();
 }
 
-/// What the targets want, after a visit of all of them.
+/// What the targets need next, after a round of visits.
 #[derive(Default)]
 struct Plan {
     /// The earliest due time of a target. `None` if no target has one.
@@ -307,7 +309,8 @@ impl Plan {
         }
     }
 
-    /// Parks the watchdog. Returns how many events there were in a poller.
+    /// Parks the watchdog, in a poller that needs a thread if there is one. Returns the number of events
+    /// there.
     fn wait(self, limit: Option<Duration>, parker: &Parker, slack: &RelaxedSleep) -> usize {
         match (self.poller, limit) {
             (Some(target), _) => return target.wait_in_poller(parker, limit),
@@ -324,15 +327,15 @@ impl Plan {
 struct Pace {
     /// When a target last wanted to be visited soon.
     busy_at: Instant,
-    /// There are several pollers that need a thread: the watchdog waits in one of them for
-    /// `short_wait`, and then serves all.
+    /// Several pollers need a thread. The watchdog waits in one of them for `short_wait`, and then
+    /// polls all.
     serves_all: bool,
     short_wait: Duration,
 }
 
 impl Pace {
     fn new() -> Self {
-        Self { busy_at: Instant::now(), serves_all: false, short_wait: SHORTEST_WAIT }
+        Self { busy_at: real_time::now(), serves_all: false, short_wait: SHORTEST_WAIT }
     }
 
     fn limit(&mut self, plan: &Plan, now: Instant) -> Option<Duration> {

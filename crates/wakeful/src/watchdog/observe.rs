@@ -13,14 +13,15 @@ pub(crate) struct PollObservation<'a> {
     pub(crate) config: &'a Config,
     pub(crate) watched: &'a PollWatch,
     pub(crate) role: PollingThread,
-    /// How long it was seen in this poll.
+    /// How long the thread was observed in this poll; zero at the first observation.
     pub(crate) stuck: Duration,
     pub(crate) now: Duration,
 }
 
 impl PollObservation<'_> {
-    /// Reports a poll that blocks, or a task that spins. Returns the task, if the thread is still in the
-    /// poll of the last visit.
+    /// Reports a poll that blocks, or a task that spins.
+    ///
+    /// Returns the task if the thread is still in the poll of the last visit.
     pub(crate) fn observe(
         &self,
         spin_detector: &mut SpinDetector,

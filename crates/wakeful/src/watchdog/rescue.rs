@@ -1,17 +1,18 @@
 //! Watches a multi-thread runtime, and rescues what waits behind blocked workers.
 //!
-//! A worker that is inside of the same poll for long is *stuck*. What waits in its LIFO slot and its
-//! ring moves to the injector, where any other worker finds it. The watchdog polls the stuck
-//! worker's driver. If all workers are stuck, spare workers run what is in the injector (`spare_workers`).
+//! A worker that is in the same poll for long is *stuck*. The watchdog moves the tasks of its LIFO slot
+//! and its ring to the injector, where any other worker finds them. It also polls the stuck worker's
+//! driver. If all workers are stuck, spare workers run the tasks of the injector (`spare_workers`).
 //!
-//! A worker that has *lost* its thread is served likewise (`lost_workers`).
+//! The watchdog polls the driver of a worker that has *lost* its thread as well (`lost_workers`).
 //!
-//! The watchdog waits in the poller of a stuck or lost worker, so that what becomes ready there is
-//! passed on at once.
+//! Between two visits the watchdog waits in the poller of a stuck or lost worker. So tasks that become
+//! ready there run at once.
 //!
-//! While it looks at tasks, the watchdog is attached to the scheduler (SHUTDOWN-2 in `shutdown`). It is
-//! active only while it moves tasks: the thread that shuts down finds these in the injector
-//! (SHUTDOWN-1), and a report hook may wait for tasks that are dropped only then (SHUTDOWN-4).
+//! While it reads tasks, the watchdog is attached to the scheduler (SHUTDOWN-2 in `shutdown`). It is
+//! active only while it moves tasks, so that the closing thread finds them in the injector (SHUTDOWN-1).
+//! It is not active while it calls a report hook: the hook may wait for tasks that are dropped only
+//! after the last thread is inactive (SHUTDOWN-4).
 
 use super::observe::PollObservation;
 use super::target::{Observations, Served, Watched};
@@ -33,7 +34,7 @@ const BUSY_TICK: Duration = Duration::from_millis(10);
 /// How often workers are observed otherwise. A worker that gets stuck after such a visit is found by
 /// the next, and rescued by the one after that.
 const IDLE_TICK: Duration = super::MAX_TICK;
-/// How long the watchdog waits if another thread turns the poller that it would wait in.
+/// How long the watchdog waits if another thread is in the poller that it would wait in.
 const CONTENDED: Duration = Duration::from_millis(1);
 
 impl Watched for MultiThread {
@@ -113,7 +114,8 @@ impl Watched for MultiThread {
     }
 }
 
-/// The workers that are stuck or lost, and have sources, while no spare worker waits for these.
+/// Returns the stuck and lost workers that have sources. None of them if there are spare workers, which
+/// wait for these sources.
 fn unserved(scheduler: &MultiThread) -> impl Iterator<Item = &WorkerShared> {
     let has_spares = scheduler.spares.len() > 0;
     scheduler.workers.iter().filter(move |remote| {
@@ -138,7 +140,8 @@ fn observe_workers(scheduler: &MultiThread, observations: &mut Observations) {
         let role = if alone { PollingThread::OnlyWorker } else { PollingThread::Worker(index) };
         let observation = PollObservation { config, watched, role, stuck, now };
         if let Some(task) = observation.observe(spin_detector, probe) {
-            // SAFETY: a cell of this scheduler, whose arenas are open while this thread is attached (SHUTDOWN-2).
+            // SAFETY: a cell of this scheduler, whose arenas are open while this thread is attached
+            // (SHUTDOWN-2).
             unsafe { arena::add_poll_time(task.cell(), task.header().id.get(), since.min(stuck)) };
             remote.metrics.poll_times.raise_max(stuck);
         }
@@ -153,14 +156,15 @@ fn observe_workers(scheduler: &MultiThread, observations: &mut Observations) {
             let (watched, role) = (&*spare, PollingThread::SpareWorker);
             let observation = PollObservation { config, watched, role, stuck, now };
             if let Some(task) = observation.observe(spin_detector, probe) {
-                // SAFETY: a cell of this scheduler, whose arenas are open while this thread is attached (SHUTDOWN-2).
+                // SAFETY: a cell of this scheduler, whose arenas are open while this thread is attached
+                // (SHUTDOWN-2).
                 unsafe {
                     arena::add_poll_time(task.cell(), task.header().id.get(), since.min(stuck))
                 };
             }
         }
     }
-    // Workers put off waking others for what they take to be short work. It may turn out to be long.
+    // A worker does not wake another one for a backlog that it expects to be short. It may be long.
     if scheduler.idle.may_wake() && scheduler.is_work_anywhere() {
         scheduler.notify();
     }
@@ -169,7 +173,7 @@ fn observe_workers(scheduler: &MultiThread, observations: &mut Observations) {
     }
 }
 
-/// Returns whether a poll is going on that may turn out to be long, or tasks wait for one to end.
+/// Returns whether a thread is in a poll, which may become long, or a ring has tasks.
 fn is_any_busy(scheduler: &MultiThread) -> bool {
     let is_busy =
         |remote: &WorkerShared| remote.poll_watch.running().is_some() || !remote.ring.is_empty();
@@ -177,13 +181,13 @@ fn is_any_busy(scheduler: &MultiThread) -> bool {
     scheduler.workers.iter().any(is_busy) || scheduler.spares.all().iter().any(is_polling)
 }
 
-/// Returns whether a thread is to be rescued that was seen in one poll for this time.
+/// Returns whether a thread that was observed in one poll for this time counts as stuck.
 fn is_stuck(config: &Config, stuck: Duration) -> bool {
     !stuck.is_zero() && config.rescue_after.is_some_and(|after| stuck + BUSY_TICK >= after)
 }
 
-/// Turns the driver of a stuck worker, and moves its tasks to the injector. Returns how many events
-/// and timers there were.
+/// Polls the driver of a stuck worker, and moves its tasks to the injector. Returns the number of events
+/// and fired timers.
 fn rescue(scheduler: &MultiThread, worker: usize) -> usize {
     let events = scheduler.poll_driver(worker);
     let remote = &scheduler.workers[worker];
@@ -192,6 +196,7 @@ fn rescue(scheduler: &MultiThread, worker: usize) -> usize {
         moved.extend(remote.lifo_slot.take());
         remote.ring.drain(|task| moved.push(task));
         if !moved.is_empty() {
+            remote.metrics.add_moved_out(moved.len());
             scheduler.injector.push_batch(moved);
             scheduler.notify();
         }
@@ -199,7 +204,7 @@ fn rescue(scheduler: &MultiThread, worker: usize) -> usize {
     events
 }
 
-/// Calls `f`. Returns `None` if it panics: that does not end the watch.
+/// Calls `f`. Returns `None` if it panics, so that the visit goes on.
 fn ignore_panic<R>(f: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(f)).map_err(std::mem::forget).ok() // its drop might panic again
 }

@@ -3,8 +3,8 @@
 //! A scan is due
 //! - once nothing has happened in an idle runtime for [`QUIET_PERIOD`],
 //! - every [`BUSY_INTERVAL`] while the runtime works,
-//! - after [`MIN_PATIENCE`], doubling up to [`MAX_PATIENCE`], if a scan found that a thread outside of
-//!   the runtime may still help, or a `block_on` was being polled: the end of either is not announced,
+//! - after [`MIN_PATIENCE`], doubling up to [`MAX_PATIENCE`], if a thread outside of the runtime may
+//!   still help, or a `block_on` was being polled (no thread announces the end of either),
 //! - when a wait or another situation that a scan found becomes old enough to be reported.
 //!
 //! Scans take at most one part in [`SCAN_SHARE`] of a CPU.
@@ -46,7 +46,7 @@ pub(super) struct ScanSchedule {
     scanned: Option<BlockOnPolls>,
     /// When to scan in any case.
     next: Option<Instant>,
-    /// No scan before.
+    /// No scan is due before this time.
     earliest: Instant,
     /// How long to wait for a thread outside of the runtime.
     patience: Duration,
@@ -67,7 +67,7 @@ impl ScanSchedule {
         }
     }
 
-    /// Notes the progress that a visit has seen.
+    /// Compares the progress that a visit has seen with that of the last visit.
     pub(super) fn update(&mut self, now: Instant, progress: ProgressSnapshot, is_idle: bool) {
         if !is_idle || self.progress != Some(progress) {
             self.progress = Some(progress);
@@ -75,7 +75,7 @@ impl ScanSchedule {
         }
     }
 
-    /// Something has happened: a new quiet period begins.
+    /// Begins a new quiet period, after progress.
     pub(super) fn restart(&mut self, now: Instant) {
         self.quiet_since = now;
         self.patience = MIN_PATIENCE;
@@ -93,8 +93,10 @@ impl ScanSchedule {
         now >= self.earliest && (is_new || self.next.is_some_and(|next| now >= next))
     }
 
-    /// Notes a scan that began at `now` and took `cost` of CPU time. `polls` were read before it.
-    /// `again_in`: an event that no thread announces may change its result, not before that time.
+    /// Records a scan that began at `now` and took `cost` of CPU time. `polls` were read before it.
+    ///
+    /// `again_in` is set if an event that no thread announces may change the result, but not before
+    /// that time.
     pub(super) fn add_scan(
         &mut self,
         now: Instant,
@@ -114,13 +116,14 @@ impl ScanSchedule {
         }
     }
 
-    /// The state that the last scan has seen, if nothing has happened since: then the watchdog may
-    /// leave the runtime alone until `next_in`.
+    /// Returns the state that the last scan saw, if there was no progress since.
+    ///
+    /// Then the watchdog need not visit the runtime before `next_in`.
     pub(super) fn scanned(&self) -> Option<(ProgressSnapshot, &BlockOnPolls)> {
         Some((self.progress?, self.scanned.as_ref()?))
     }
 
-    /// How long until the next scan that does not need progress.
+    /// Returns the time until the next scan that is due without progress.
     pub(super) fn next_in(&self, now: Instant) -> Option<Duration> {
         self.next.map(|next| next.saturating_duration_since(now))
     }

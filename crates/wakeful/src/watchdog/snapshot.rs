@@ -34,10 +34,13 @@ pub(crate) trait Inspectable {
     }
     /// Returns how many tasks were spawned so far.
     fn spawned(&self) -> u64;
-    /// Calls `f` with places where tasks were spawned, and how many. A place may come several times.
+    /// Calls `f` with sites where tasks were spawned, and how many. A site may come several times.
     ///
     /// Tasks of a local set count while the set exists.
-    fn spawns_by_place(&self, f: &mut dyn FnMut(&'static Location<'static>, u64));
+    fn spawns_by_site(&self, f: &mut dyn FnMut(&'static Location<'static>, u64));
+    /// Calls `f` with the poll times and waits of each spawn site. A site may come several times.
+    #[cfg(feature = "page")]
+    fn times_by_site(&self, f: &mut dyn FnMut(&'static Location<'static>, Counts, Counts));
     /// Returns the trace buffers of all workers.
     fn recorders(&self) -> Vec<&TraceBuffer>;
     /// Returns the number of tasks in the injector.
@@ -57,13 +60,14 @@ pub(crate) trait Inspectable {
 }
 
 impl CurrentThread {
-    /// Returns the `block_on` whose future is being polled by the thread that runs the tasks.
-    fn polled_root(&self) -> Option<u64> {
+    /// Returns the `block_on` whose future is being polled by the thread that runs the tasks, and the
+    /// number of that poll.
+    fn polled_root(&self) -> Option<WorkerActivity> {
         let thread = self.poll_watch().thread();
         let mut roots = self.base.block_ons().into_iter();
         roots
             .find(|root| root.thread == thread && root.record.is_polled())
-            .map(|root| root.record.id)
+            .map(|root| WorkerActivity::PollsRoot(root.record.id, root.record.poll_number()))
     }
 
     /// Returns the number of tasks in the queue. Counts ready tasks one by one, because only the thread
@@ -92,12 +96,14 @@ pub(crate) struct WorkerSnapshot {
     pub(crate) steals: u64,
     pub(crate) parks: u64,
     pub(crate) busy: Duration,
+    /// Time in which it polled the future of a `block_on` and no task.
+    pub(crate) in_block_on: Duration,
     pub(crate) poll_times: Counts,
     pub(crate) wake_to_poll: Counts,
 }
 
 /// What a worker does.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerActivity {
     /// It has no thread, or no thread is in `block_on`.
     Nothing,
@@ -107,8 +113,8 @@ pub(crate) enum WorkerActivity {
     Searching,
     /// It polls the task in the cell at this address, for this long if that is known.
     Polls(usize, Option<Duration>),
-    /// It polls the future of the `block_on` with this id.
-    PollsRoot(u64),
+    /// It polls the future of the `block_on` with this id. The number identifies the poll.
+    PollsRoot(u64, u32),
 }
 
 impl WorkerSnapshot {
@@ -127,6 +133,7 @@ impl WorkerSnapshot {
             steals: metrics.steals(),
             parks: metrics.parks(),
             busy: metrics.busy() + lasts,
+            in_block_on: metrics.in_block_on(),
             poll_times: metrics.poll_times.read(),
             wake_to_poll: metrics.wake_to_poll.read(),
         }
@@ -182,9 +189,14 @@ impl Inspectable for MultiThread {
         self.spawned_by_workers() + self.base.spawned_externally()
     }
 
-    fn spawns_by_place(&self, f: &mut dyn FnMut(&'static Location<'static>, u64)) {
-        MultiThread::spawns_by_place(self, f);
-        self.base.spawns_by_place(f);
+    fn spawns_by_site(&self, f: &mut dyn FnMut(&'static Location<'static>, u64)) {
+        MultiThread::spawns_by_site(self, f);
+        self.base.spawns_by_site(f);
+    }
+
+    #[cfg(feature = "page")]
+    fn times_by_site(&self, f: &mut dyn FnMut(&'static Location<'static>, Counts, Counts)) {
+        self.workers.iter().for_each(|worker| worker.metrics.sites.read(f));
     }
 
     fn recorders(&self) -> Vec<&TraceBuffer> {
@@ -222,9 +234,7 @@ impl Inspectable for CurrentThread {
         let doing = match (self.metrics.asleep_since(), self.poll_watch().current_poll()) {
             _ if !self.is_held() => WorkerActivity::Nothing,
             (Some(since), _) => WorkerActivity::Sleeps(since),
-            (None, None) => {
-                self.polled_root().map_or(WorkerActivity::Searching, WorkerActivity::PollsRoot)
-            }
+            (None, None) => self.polled_root().unwrap_or(WorkerActivity::Searching),
             (None, Some((cell, since))) => WorkerActivity::Polls(
                 cell.addr().get(),
                 since.map(|since| now.saturating_sub(since)),
@@ -246,9 +256,14 @@ impl Inspectable for CurrentThread {
         self.spawned_by_workers() + self.base.spawned_externally()
     }
 
-    fn spawns_by_place(&self, f: &mut dyn FnMut(&'static Location<'static>, u64)) {
-        CurrentThread::spawns_by_place(self, f);
-        self.base.spawns_by_place(f);
+    fn spawns_by_site(&self, f: &mut dyn FnMut(&'static Location<'static>, u64)) {
+        CurrentThread::spawns_by_site(self, f);
+        self.base.spawns_by_site(f);
+    }
+
+    #[cfg(feature = "page")]
+    fn times_by_site(&self, f: &mut dyn FnMut(&'static Location<'static>, Counts, Counts)) {
+        self.metrics.sites.read(f);
     }
 
     fn recorders(&self) -> Vec<&TraceBuffer> {

@@ -1,14 +1,14 @@
 //! Finds tasks that spin: they wake themselves, are polled very often, and do nothing in most polls.
 //!
-//! The watchdog samples the task that a thread polls with each visit. A task that it meets again and
-//! again is watched for [`WATCH`].
+//! At each visit the watchdog samples the tasks that are being polled. A task that it samples
+//! repeatedly is watched for [`WATCH`].
 //!
-//! A task does work if its polls take long ([`WORK`]), or if they change memory of its future
-//! (`fingerprint`). A future that waits by polling is in one of a few states: it looks at a flag, and
-//! wakes itself. So a task whose memory is new in more than half of the samples is none.
+//! A task works if its polls take long ([`WORK`]), or if they change the memory of its future
+//! (`fingerprint`). A future that waits by polling checks a flag and wakes itself, so its memory has one
+//! of a few states. A task whose memory is new in more than half of the samples does not spin.
 //!
-//! Time in which the task's thread lacked a CPU does not count: neither as time in which the task could
-//! have been polled, nor as work that it did. A poll that is preempted takes long and does nothing.
+//! Time in which the task's thread was starved does not count, neither as time in which the task could
+//! have been polled, nor as work. A poll that is preempted takes long without working.
 
 use super::fingerprint;
 use crate::scheduler::block_on::BlockOnState;
@@ -27,8 +27,8 @@ const WATCH: Duration = Duration::from_secs(1);
 const POLLS_PER_SECOND: u32 = 20_000;
 /// A task spins only if fewer than one poll in this many was for a wake-up by another task or thread.
 const POLLS_PER_WAKE: u32 = 100;
-/// A task whose mean poll takes longer than this does work in its polls. A poll that looks at a flag and
-/// wakes its task takes a tenth of it.
+/// A task whose mean poll takes longer than this works in its polls. A poll that checks a flag and wakes
+/// its task takes a tenth of it.
 const WORK: Duration =
     if cfg!(debug_assertions) { Duration::from_micros(2) } else { Duration::from_nanos(200) };
 /// The most fingerprints of a task that are kept.
@@ -58,7 +58,7 @@ struct WatchedTask {
     times: CpuTimes,
     /// An upper bound of its threads' CPU time while it was watched.
     had: Duration,
-    /// The time for which its threads were known to lack a CPU while it was watched.
+    /// The time for which its threads are known to have been starved while it was watched.
     delayed: Duration,
     /// It was seen to yield on purpose.
     yields: bool,
@@ -96,7 +96,8 @@ impl WatchedTask {
             self.had += sample.times.cpu.saturating_sub(self.times.cpu);
             self.delayed += sample.times.queued.saturating_sub(self.times.queued);
         } else {
-            // It has moved to another thread, at an unknown time. It had at most all of the interval.
+            // Another thread polls the task since an unknown time. Its CPU time was at most the whole
+            // interval.
             self.had += now.saturating_sub(self.last);
         }
         (self.thread, self.times) = (sample.thread, sample.times);
@@ -170,7 +171,7 @@ impl SpinDetector {
         Self(BTreeMap::new())
     }
 
-    /// Adds a sample of a task that is being polled. Returns what is known of it if it spins.
+    /// Adds a sample of a task that is being polled. Returns the spin if the task spins.
     pub(crate) fn add(&mut self, sample: &PollSample, now: Duration) -> Option<Spin> {
         let PollSample { number, polls, wakes, busy, thread, times, yields, .. } = *sample;
         self.0.retain(|_, seen| now.saturating_sub(seen.last) < WATCH);

@@ -5,7 +5,9 @@
 //! - WATCH-1. The watchdog refers to a scheduler only during a visit, and drops its references before
 //!   the visit ends.
 //! - WATCH-2. A runtime that shuts down closes its target and waits for the visit to end. It does not
-//!   wait if the caller said so, or if a report hook drops the runtime during the visit.
+//!   wait if the caller said so, or if a report hook drops the runtime during the visit. A deadlock
+//!   scan in the visit of another runtime may refer to this one as well, as one of its peers. The
+//!   shutdown waits for such scans too (PEER-1 in `runtime::registry`).
 
 use super::local_drivers::LocalDriver;
 use super::scan_schedule::{ProgressSnapshot, ScanSchedule};
@@ -17,6 +19,7 @@ use crate::scheduler::external_block_on::BlockOnPolls;
 use crate::sys::backtrace::current_tid;
 use crate::sys::membarrier::Barriers;
 use crate::sys::park::Parker;
+use crate::sys::real_time;
 use crate::sys::sync::ignore_poison;
 use crate::sys::thread_state;
 use crate::telemetry::poll_watch::PollWatch;
@@ -26,7 +29,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-/// How soon a runtime is visited again that is not built yet, or whose visit panicked.
+/// How soon a runtime is visited again whose visit panicked.
 const RETRY_AFTER: Duration = Duration::from_millis(5);
 /// The watchdog is handed off before a scan, if the last one took this long.
 const SLOW_SCAN: Duration = Duration::from_millis(5);
@@ -35,31 +38,35 @@ const SLOW_SCAN: Duration = Duration::from_millis(5);
 pub(crate) trait Watched: Send + Sync {
     fn base(&self) -> &SchedulerBase;
 
-    /// Whether no thread of the scheduler is at work.
+    /// Returns whether no thread of the scheduler is at work.
     fn is_idle(&self) -> bool;
 
-    /// Counts what the threads of the scheduler do. Unchanged in two visits that find the scheduler
-    /// idle, it means that nothing ran in between.
+    /// Returns a count that grows at least when a thread of the scheduler falls asleep or wakes up.
+    ///
+    /// If two visits find the scheduler idle and get the same count, nothing ran in between.
     fn activity(&self) -> u64;
 
-    /// Compares its threads with the last visit: reports polls that block and tasks that spin, and
-    /// rescues what waits behind them. Returns when to do so again.
+    /// Compares the scheduler's threads with the last visit. Returns when to do so again.
+    ///
+    /// Reports polls that block and tasks that spin, and rescues the tasks that wait behind them.
     fn observe(&self, observations: &mut Observations) -> Duration;
 
-    /// Turns the drivers of workers that have lost their thread. Returns when to do so again.
+    /// Polls the drivers of workers that have lost their thread. Returns when to do so again.
     fn serve_lost_workers(&self) -> Option<Duration>;
 
-    /// How many pollers have sources, and no thread that waits for them.
+    /// Returns how many pollers have sources, and no thread that waits for these.
     fn unserved_pollers(&self) -> usize;
 
-    /// Parks the watchdog in the first of these.
+    /// Parks the watchdog in the first poller that has sources and no thread.
     fn wait_in_poller(&self, parker: &Parker, limit: Option<Duration>) -> Served;
 
-    /// After a scan: if a report hook has caused a fatal error, tells the threads of the scheduler.
+    /// Wakes the threads of the scheduler if a report hook has caused a fatal error.
+    ///
+    /// Called after each scan.
     fn propagate_fatal_error(&self);
 }
 
-/// What came of a wait in a poller.
+/// The result of a wait in a poller.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Served {
     pub(super) events: usize,
@@ -69,7 +76,7 @@ pub(crate) struct Served {
 
 /// Finds the scheduler of a runtime.
 pub(crate) trait Subject: Send + Sync {
-    /// `None` while the runtime is being built, and after it was dropped.
+    /// `None` after the runtime was dropped.
     fn scheduler(&self) -> Option<Arc<dyn Watched>>;
 }
 
@@ -117,7 +124,7 @@ impl Notes {
     }
 
     fn next(&mut self) -> Next {
-        let now = Instant::now();
+        let now = real_time::now();
         let after = self.due_at.map(|due_at| due_at.saturating_duration_since(now));
         Next { after, pollers: self.pollers, events: std::mem::take(&mut self.observations.events) }
     }
@@ -132,12 +139,6 @@ pub(super) struct Next {
     pub(super) pollers: usize,
     /// How many events there were in pollers that the watchdog did not wait in.
     pub(super) events: usize,
-}
-
-impl Next {
-    fn after(after: Duration) -> Self {
-        Self { after: Some(after), ..Self::default() }
-    }
 }
 
 /// A runtime on the watchdog's list.
@@ -169,7 +170,8 @@ impl WatchTarget {
         self.lock().is_closed
     }
 
-    /// Ends the watch (WATCH-2). Waits for a visit at most until `deadline`, if there is one.
+    /// Takes the target off the list for good (WATCH-2). Waits for a visit that is going on, at most
+    /// until `deadline`.
     pub(crate) fn close(self: &Arc<Self>, deadline: Option<Instant>) {
         let mut watchdog = super::lock();
         let mut state = self.lock();
@@ -185,7 +187,7 @@ impl WatchTarget {
             state = match deadline {
                 None => ignore_poison(self.visit_ended.wait(state)),
                 Some(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
+                    let left = deadline.saturating_duration_since(real_time::now());
                     if left.is_zero() {
                         return;
                     }
@@ -197,15 +199,16 @@ impl WatchTarget {
         state.notes = None;
     }
 
-    /// Begins a visit, unless the target is closed or another thread visits it: the watchdog before
-    /// this one, in a report hook.
+    /// Begins a visit, unless the target is closed or another thread visits it.
+    ///
+    /// That thread was the watchdog before this one, and is in a report hook or a slow scan.
     fn begin_visit(&self) -> Option<Visit<'_>> {
         let mut state = self.lock();
         if state.is_closed || state.visitor.is_some() {
             return None;
         }
         state.visitor = Some(thread::current().id());
-        let notes = state.notes.take().unwrap_or_else(|| Box::new(Notes::new(Instant::now())));
+        let notes = state.notes.take().unwrap_or_else(|| Box::new(Notes::new(real_time::now())));
         Some(Visit { target: self, notes: Some(notes) })
     }
 
@@ -218,11 +221,7 @@ impl WatchTarget {
     pub(super) fn visit(self: &Arc<Self>, now: Instant, serves_pollers: bool) -> Next {
         let Some(mut visit) = self.begin_visit() else { return Next::default() };
         // Dropped before the visit ends (WATCH-1).
-        let Some(scheduler) = self.scheduler() else {
-            // It is being built, or is gone.
-            let is_gone = self.subject.strong_count() == 0;
-            return if is_gone { self.unlist() } else { Next::after(RETRY_AFTER) };
-        };
+        let Some(scheduler) = self.scheduler() else { return self.unlist() };
         let (scheduler, notes) = (&*scheduler, visit.notes());
         let base = scheduler.base();
         if base.is_closing() {
@@ -236,7 +235,7 @@ impl WatchTarget {
             }
             let mut after = Some(RETRY_AFTER);
             in_context(scheduler, || after = look_at(scheduler, notes, now));
-            notes.due_at = after.map(|after| Instant::now() + after);
+            notes.due_at = after.map(|after| real_time::now() + after);
             if notes.is_asleep && after.is_none() && notes.pollers == 0 {
                 self.unlist_if_asleep(base);
             }
@@ -256,7 +255,7 @@ impl WatchTarget {
             let served = scheduler.wait_in_poller(parker, limit);
             events = served.events;
             if served.needs_visit {
-                notes.due_at = Some(Instant::now());
+                notes.due_at = Some(real_time::now());
             }
         });
         events
@@ -268,8 +267,10 @@ impl WatchTarget {
         Next::default()
     }
 
-    /// Takes the target off the list, unless its gate was woken: then the waking thread counts on it
-    /// being there, or is about to put it there under the same lock.
+    /// Takes the target off the list, unless its gate was woken.
+    ///
+    /// The thread that wakes the gate puts the target on the list under the same lock. If it did so
+    /// before, the gate is awake here. If it does so later, the target is on the list again.
     fn unlist_if_asleep(self: &Arc<Self>, base: &SchedulerBase) {
         let mut watchdog = super::lock();
         if base.gate.is_asleep() {
@@ -278,7 +279,7 @@ impl WatchTarget {
     }
 }
 
-/// The time in which a thread refers to a target's scheduler.
+/// A visit of a target: the time in which the visiting thread may refer to its scheduler (WATCH-1).
 struct Visit<'a> {
     target: &'a WatchTarget,
     notes: Option<Box<Notes>>,
@@ -316,7 +317,8 @@ fn in_context(scheduler: &dyn Watched, mut visit: impl FnMut()) {
     }
 }
 
-/// One visit. Returns after how long the next one is due; `None`: not before the target is woken.
+/// Observes a scheduler, and scans it if a scan is due. Returns after how long the next visit is due;
+/// `None` means not before the target is woken.
 fn look_at(scheduler: &dyn Watched, notes: &mut Notes, now: Instant) -> Option<Duration> {
     let gate = &scheduler.base().gate;
     let tick = scheduler.observe(&mut notes.observations);
@@ -366,12 +368,13 @@ fn scan(scheduler: &dyn Watched, schedule: &mut ScanSchedule, now: Instant) {
     schedule.add_scan(now, cpu_time().saturating_sub(before), polls, again_in);
 }
 
-/// Returns the CPU time of the calling thread. A hook that blocks during a scan does not delay the next.
+/// Returns the CPU time of the calling thread, as the cost of a scan. So a hook that blocks during a scan
+/// does not delay the next scan.
 fn cpu_time() -> Duration {
     thread_state::cpu_time(current_tid()).unwrap_or_default()
 }
 
-/// Puts the scheduler's gate to sleep, unless something has happened since the given state was read.
+/// Puts the scheduler's gate to sleep, unless there was progress since `progress` and `polls` were read.
 fn try_sleep(scheduler: &dyn Watched, progress: ProgressSnapshot, polls: &BlockOnPolls) -> bool {
     let base = scheduler.base();
     if !base.gate.try_sleep(progress.events) {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use wakeful::sync::{Mutex, Notify, broadcast, mpsc, oneshot, watch};
+use wakeful::inspect::Certainty::Suspected;
+use wakeful::sync::{Barrier, Mutex, Notify, broadcast, mpsc, oneshot, watch};
 
 use super::Twin;
 use super::child::{is_buggy, named};
@@ -10,22 +11,25 @@ use super::program::{Bug, bug};
 
 /// A loop receives to the end of a channel whose sender it has itself.
 async fn a_kept_sender(twin: Twin) {
-    let (tx, mut rx) = mpsc::channel(8); //@ made
-    for n in 0..3 {
-        let tx = tx.clone();
-        named("source", async move { tx.send(n).await.unwrap() });
-    }
-    if !is_buggy(twin) {
-        drop(tx);
-    } else {
-        std::mem::forget(tx);
-    }
-    let mut sum = 0;
-    while let Some(n) = rx.recv().await {
-        //@ waits
-        sum += n;
-    }
-    assert_eq!(sum, 3);
+    let collector = named("collector", async move {
+        let (tx, mut rx) = mpsc::channel(8); //@ made
+        for n in 0..3 {
+            let tx = tx.clone();
+            named("source", async move { tx.send(n).await.unwrap() });
+        }
+        if !is_buggy(twin) {
+            drop(tx);
+        } else {
+            std::mem::forget(tx);
+        }
+        let mut sum = 0;
+        while let Some(n) = rx.recv().await {
+            //@ waits
+            sum += n;
+        }
+        assert_eq!(sum, 3);
+    });
+    collector.await.unwrap();
 }
 
 /// A worker ends when the channel closes; the test awaits the worker and still has the sender.
@@ -93,7 +97,6 @@ async fn a_reducer_that_feeds_itself(twin: Twin) {
     let first = tx.clone();
     let reducer = named("reducer", async move {
         while let Some(action) = rx.recv().await {
-            //@ receives
             if action > 2 {
                 break;
             }
@@ -183,6 +186,92 @@ async fn a_oneshot_to_itself(twin: Twin) {
     server.await.unwrap();
 }
 
+/// A crawler starts a worker for each page, and waits for the next page when no worker is left.
+async fn a_crawler_that_never_ends(twin: Twin) {
+    let crawler = named("crawler", async move {
+        let (tx, mut rx) = mpsc::unbounded_channel(); //@ made
+        tx.send(3).unwrap();
+        let mut pages = 0;
+        while let Some(links) = rx.recv().await {
+            //@ waits
+            pages += 1;
+            let found = tx.clone();
+            named("page", async move {
+                for _ in 1..links {
+                    found.send(links - 1).unwrap();
+                }
+            });
+            if !is_buggy(twin) && pages == 5 {
+                break;
+            }
+        }
+        drop(tx);
+    });
+    crawler.await.unwrap();
+}
+
+/// The results go to a task that ends with the channel, and the task that awaits it has a sender.
+async fn a_sink_that_is_joined(twin: Twin) {
+    let manager = named("manager", async move {
+        let (tx, mut rx) = mpsc::channel::<u32>(4); //@ made
+        let sink = named("sink", async move {
+            let mut sum = 0;
+            while let Some(n) = rx.recv().await {
+                //@ waits
+                sum += n;
+            }
+            sum
+        });
+        for n in 0..3 {
+            let tx = tx.clone();
+            named("source", async move { tx.send(n).await.unwrap() });
+        }
+        let tx = is_buggy(twin).then_some(tx);
+        assert_eq!(sink.await.unwrap(), 3);
+        drop(tx);
+    });
+    manager.await.unwrap();
+}
+
+/// Two stages have received from each other, and both wait for capacity, with `reserve`.
+async fn a_ring_that_was_open(twin: Twin) {
+    let (to_b, at_b) = mpsc::channel(1);
+    let (to_a, at_a) = mpsc::channel(1);
+    let both = Arc::new(Barrier::new(2));
+    let stage = |name: &'static str, tx: mpsc::Sender<u32>, mut rx: mpsc::Receiver<u32>| {
+        let both = both.clone();
+        named(name, async move {
+            tx.reserve().await.unwrap().send(0);
+            rx.recv().await.unwrap();
+            both.wait().await;
+            let rounds = if is_buggy(twin) { 2 } else { 1 };
+            for n in 0..rounds {
+                tx.reserve().await.unwrap().send(n); //@ sends
+            }
+            drop(tx);
+            while rx.recv().await.is_some() {}
+        })
+    };
+    let (a, b) = (stage("a", to_b, at_a), stage("b", to_a, at_b));
+    let _ = wakeful::join!(a, b);
+}
+
+/// A producer is started, and the receiver is kept in a struct that no task reads.
+async fn a_receiver_that_no_task_reads(twin: Twin) {
+    let (tx, rx) = mpsc::channel(2); //@ made
+    let producer = named("producer", async move {
+        for n in 0..4 {
+            if tx.send(n).await.is_err() {
+                //@ sends
+                return;
+            }
+        }
+    });
+    let kept = is_buggy(twin).then_some(rx);
+    producer.await.unwrap();
+    drop(kept);
+}
+
 /// A worker has the lock of the shared queue while it waits for a job, and the producer needs the lock to add one.
 async fn a_lock_over_recv(twin: Twin) {
     struct Shared {
@@ -219,7 +308,11 @@ pub fn bugs() -> Vec<Bug> {
             .says("mpsc::Receiver::recv")
             .says("@waits")
             .says("@made")
-            .only_alone(),
+            .in_a_service()
+            .reports("stalled", Suspected)
+            .says("\"collector\" waits for a message, and seems to keep the only sender itself")
+            .says("mpsc::Receiver::recv at @waits")
+            .says("made        at @made"),
         bug!(a_sender_kept_over_join)
             .reports("stuck_block_on", super::PROVEN)
             .says("\"worker\"")
@@ -236,24 +329,36 @@ pub fn bugs() -> Vec<Bug> {
             .reports("stuck_block_on", super::PROVEN)
             .says("\"looper\"")
             .says("@sends")
-            .only_alone(),
+            .in_a_service()
+            .reports("stalled", Suspected)
+            .says("\"looper\" waits for capacity in a channel of 8, from which no task has received")
+            .says("mpsc::Sender::send at @sends"),
         bug!(a_reducer_that_feeds_itself)
             .reports("stuck_block_on", super::PROVEN)
             .says("\"reducer\"")
             .says("@sends")
-            .only_alone(),
+            .in_a_service()
+            .reports("stalled", Suspected)
+            .says("\"reducer\" waits for capacity in a channel of 2, whose recv it called last itself")
+            .says("mpsc::Sender::send at @sends"),
         bug!(reserve_in_a_ring)
             .reports("stuck_block_on", super::PROVEN)
             .says("\"a\"")
             .says("\"b\"")
             .says("@a_sends")
             .says("@b_sends")
-            .only_alone(),
+            .in_a_service()
+            .reports("stalled", Suspected)
+            .says("waits for capacity in a channel of 1, from which no task has received")
+            .says("mpsc::Sender::send"),
         bug!(a_lost_notification)
             .reports("stuck_block_on", super::PROVEN)
             .says("\"waiter\"")
             .says("@waits")
-            .only_alone(),
+            .in_a_service()
+            .reports("stalled", Suspected)
+            .says("\"waiter\" waits for a notification, and notify_waiters was called once, before that")
+            .says("@waits"),
         bug!(a_broadcast_to_itself)
             .reports("stuck_block_on", super::PROVEN)
             .says("\"listener\"")
@@ -268,6 +373,36 @@ pub fn bugs() -> Vec<Bug> {
             .reports("stuck_block_on", super::PROVEN)
             .says("\"server\"")
             .only_alone(),
+        bug!(a_crawler_that_never_ends)
+            .reports("stuck_block_on", super::PROVEN)
+            .says("\"crawler\"")
+            .in_a_service()
+            .reports("stalled", Suspected)
+            .says("\"crawler\" waits for a message, and seems to keep the only sender itself")
+            .says("mpsc::Receiver::recv at @waits")
+            .says("made        at @made"),
+        bug!(a_sink_that_is_joined)
+            .reports("stuck_block_on", super::PROVEN)
+            .says("\"sink\"")
+            .in_a_service()
+            .reports("stalled", Suspected)
+            .says("\"sink\" waits for a message")
+            .says("\"manager\", which seems to keep the only sender")
+            .says("mpsc::Receiver::recv at @waits")
+            .says("made        at @made"),
+        bug!(a_ring_that_was_open)
+            .reports("deadlock", Suspected)
+            .says("\"a\"")
+            .says("\"b\"")
+            .says("mpsc::Sender::send at @sends"),
+        bug!(a_receiver_that_no_task_reads)
+            .reports("stuck_block_on", super::PROVEN)
+            .says("\"producer\"")
+            .in_a_service()
+            .reports("stalled", Suspected)
+            .says("\"producer\" waits for capacity in a channel of 2, from which no task has received")
+            .says("mpsc::Sender::send at @sends")
+            .says("made        at @made"),
         bug!(a_lock_over_recv)
             .reports("stuck_block_on", super::PROVEN)
             .says("\"worker\"")

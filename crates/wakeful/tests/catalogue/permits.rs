@@ -80,7 +80,7 @@ async fn hoarded_permits(twin: Twin) {
 
 /// One of four workers ended early, and the others meet at a barrier for four.
 async fn a_barrier_with_too_few(twin: Twin) {
-    let barrier = Arc::new(Barrier::new(4));
+    let barrier = Arc::new(Barrier::new(4)); //@ made
     let workers: Vec<_> = (0..4)
         .map(|n| {
             let barrier = barrier.clone();
@@ -95,6 +95,22 @@ async fn a_barrier_with_too_few(twin: Twin) {
     for worker in workers {
         worker.await.unwrap();
     }
+}
+
+/// A job for which there is no space waits with a limit of an hour, and the jobs behind it too.
+async fn too_much_with_a_limit(twin: Twin) {
+    let space = Arc::new(Semaphore::new(4));
+    let job = |name: &'static str, size| {
+        let space = space.clone();
+        named(name, async move {
+            let space = timeout(Duration::from_secs(3600), space.acquire_many(size)); //@ wants
+            drop(space.await.unwrap().unwrap());
+        })
+    };
+    let large = job("large", if is_buggy(twin) { 5 } else { 4 });
+    wakeful::task::yield_now().await;
+    let small = job("small", 1);
+    let _ = join!(large, small);
 }
 
 /// The configuration is loaded with a client that reads the configuration.
@@ -159,7 +175,16 @@ pub fn bugs() -> Vec<Bug> {
             .reports("stuck_block_on", super::PROVEN)
             .says("Semaphore::acquire at @wants")
             .says("wants 16 permits, of which 10 are free")
-            .only_alone(),
+            .in_a_service()
+            .reports("stalled", Suspected)
+            .says("\"upload\" wants 16 permits of a semaphore that never had more than 10")
+            .says("Semaphore::acquire at @wants"),
+        bug!(too_much_with_a_limit)
+            .reports("stalled", Suspected)
+            .says("\"large\" wants 5 permits of a semaphore that never had more than 4")
+            .says("Semaphore::acquire at @wants")
+            .says("ends if: the time-out at @wants")
+            .passes(),
         bug!(a_nested_connection)
             .reports("deadlock", Suspected)
             .edge(("request", "Semaphore::acquire", "wants"), ("request", "has")),
@@ -184,7 +209,12 @@ pub fn bugs() -> Vec<Bug> {
             .says("Barrier::wait")
             .says("@waits")
             .says("3 of 4")
-            .only_alone(),
+            .in_a_service()
+            .reports("stalled", Suspected)
+            .says("3 of 4 tasks have arrived at a barrier")
+            .says("Barrier::wait at @waits")
+            .says("made        at @made")
+            .says("2 other tasks wait"),
         bug!(a_cell_that_reads_itself)
             .reports("deadlock", Suspected)
             .says("\"load\"")

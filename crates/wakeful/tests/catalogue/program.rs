@@ -25,6 +25,10 @@ pub struct Bug {
     source: &'static str,
     file: &'static str,
     wanted: Vec<Wanted>,
+    /// What is wanted inside a service instead, if that is something else.
+    wanted_in_service: Vec<Wanted>,
+    /// The next wanted report is for a service.
+    is_for_service: bool,
     /// Kinds that may be reported beside the wanted one.
     tolerated: Vec<&'static str>,
     /// A timer or signal of the program ends it, so nothing may be called proven.
@@ -80,19 +84,45 @@ impl Bug {
     pub fn new(name: &'static str, body: Body, file: &'static str, source: &'static str) -> Self {
         let setting =
             Setting { current_thread: true, multi_thread: true, service: true, busy: false };
-        let (wanted, tolerated) = (Vec::new(), Vec::new());
-        Self { name, body, source, file, wanted, tolerated, passes: false, setting }
+        let (wanted, wanted_in_service, tolerated) = (Vec::new(), Vec::new(), Vec::new());
+        let (is_for_service, passes) = (false, false);
+        Self {
+            name,
+            body,
+            source,
+            file,
+            wanted,
+            wanted_in_service,
+            is_for_service,
+            tolerated,
+            passes,
+            setting,
+        }
     }
 
     /// Wants a report of this kind that is at least this certain.
     pub fn reports(mut self, kind: &'static str, certainty: Certainty) -> Self {
         let (edges, says) = (Vec::new(), Vec::new());
-        self.wanted.push(Wanted { kind, certainty, edges, says });
+        self.rows().push(Wanted { kind, certainty, edges, says });
         self
     }
 
+    /// Says that the rows that follow are wanted inside a service, and those before are not.
+    pub fn in_a_service(mut self) -> Self {
+        self.is_for_service = true;
+        self
+    }
+
+    fn rows(&mut self) -> &mut Vec<Wanted> {
+        if self.is_for_service { &mut self.wanted_in_service } else { &mut self.wanted }
+    }
+
     fn last(&mut self) -> &mut Wanted {
-        self.wanted.last_mut().expect("`reports` comes first")
+        self.rows().last_mut().expect("`reports` comes first")
+    }
+
+    fn wanted(&self, is_service: bool) -> &[Wanted] {
+        if is_service && self.is_for_service { &self.wanted_in_service } else { &self.wanted }
     }
 
     /// Wants an edge: the waiting task, the call and its marker, the holder and its marker, or `""`.
@@ -142,7 +172,7 @@ impl Bug {
 
     /// Returns what is wrong with the reports so far: `Ok(true)` if all wanted ones are there.
     pub fn check(&self, reports: &[Report], is_service: bool) -> Result<bool, String> {
-        let mut wanted: Vec<&Wanted> = self.wanted.iter().collect();
+        let mut wanted: Vec<&Wanted> = self.wanted(is_service).iter().collect();
         for report in reports {
             if self.passes && report.certainty() == Certainty::Proven {
                 return Err(format!("proven, although a timer ends it: {report}"));
@@ -163,7 +193,7 @@ impl Bug {
 
     fn is_tolerated(&self, report: &Report, is_service: bool) -> bool {
         let kind = report.kind();
-        let same_kind = self.wanted.iter().any(|wanted| wanted.kind == kind);
+        let same_kind = self.wanted(is_service).iter().any(|wanted| wanted.kind == kind);
         // A closure that drives the `block_on` panics with it.
         let ends =
             ["stuck_block_on", "unobserved_panic"].contains(&kind) && !is_service && !self.passes;
@@ -181,18 +211,17 @@ impl Bug {
         };
         for &(task, kind, at, holder, acquired_at) in &wanted.edges {
             let is_it = |edge: &&Edge| {
-                let acquired = edge
-                    .acquired_at()
-                    .map_or(String::new(), |site| place(site.file(), site.line()));
+                let acquired =
+                    edge.acquired_at().map_or(String::new(), |at| site(at.file(), at.line()));
                 edge.task().name() == Some(task)
                     && edge.kind() == kind
-                    && place(edge.site().file(), edge.site().line()) == self.place_of(at)
+                    && site(edge.site().file(), edge.site().line()) == self.site_of(at)
                     && edge.holder().name() == Some(holder)
-                    && (acquired_at.is_empty() || acquired == self.place_of(acquired_at))
+                    && (acquired_at.is_empty() || acquired == self.site_of(acquired_at))
             };
             if edges.iter().find(is_it).is_none() {
-                let (at, from) = (self.place_of(at), acquired_at);
-                let from = if from.is_empty() { String::new() } else { self.place_of(from) };
+                let (at, from) = (self.site_of(at), acquired_at);
+                let from = if from.is_empty() { String::new() } else { self.site_of(from) };
                 return Err(format!(
                     "no edge {task:?} in {kind} at {at} to {holder:?} since {from}: {report}"
                 ));
@@ -203,7 +232,7 @@ impl Bug {
         }
         let text = report.to_string();
         for says in &wanted.says {
-            let says = self.with_places(says);
+            let says = self.with_sites(says);
             if !text.contains(&says) {
                 return Err(format!("does not say {says:?}: {report}"));
             }
@@ -211,17 +240,17 @@ impl Bug {
         Ok(())
     }
 
-    /// Replaces `@marker` by the place of the marker. A marker is one word.
-    fn with_places(&self, text: &str) -> String {
+    /// Replaces `@marker` by the site of the marker. A marker is one word.
+    fn with_sites(&self, text: &str) -> String {
         let Some((before, rest)) = text.split_once('@') else { return text.to_owned() };
         let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
-        format!("{before}{}:{}", self.place_of(&rest[..end]), self.with_places(&rest[end..]))
+        format!("{before}{}:{}", self.site_of(&rest[..end]), self.with_sites(&rest[end..]))
     }
 
     /// Returns the file and line of `//@ marker`, the first below the program's own line.
     ///
     /// A marker on a line of its own stands for the line before: rustfmt puts it there after a `{`.
-    fn place_of(&self, marker: &str) -> String {
+    fn site_of(&self, marker: &str) -> String {
         let comment = format!("//@ {marker}");
         let begins = format!("fn {}(", self.name);
         let lines = self.source.lines().zip(1..);
@@ -229,11 +258,11 @@ impl Bug {
         let found = lines.find(|(line, _)| line.ends_with(&comment));
         let (_, line) = found.unwrap_or_else(|| panic!("{} has no marker {marker}", self.name));
         let is_alone = self.source.lines().nth(line as usize - 1).map(str::trim) == Some(&comment);
-        place(self.file, line - u32::from(is_alone))
+        site(self.file, line - u32::from(is_alone))
     }
 }
 
-fn place(file: &str, line: u32) -> String {
+fn site(file: &str, line: u32) -> String {
     format!("{file}:{line}")
 }
 

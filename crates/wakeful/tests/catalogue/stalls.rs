@@ -150,7 +150,7 @@ async fn a_retry_that_sleeps(twin: Twin) {
         //@ spawned
         for _attempt in 0..2 {
             match is_buggy(twin) {
-                // The bug: the poll sleeps, and the worker with it.
+                // The bug: the poll sleeps, and the worker with it. The report ends the program long before.
                 true => std::thread::sleep(Duration::from_secs(50)),
                 false => sleep(Duration::from_millis(1)).await,
             }

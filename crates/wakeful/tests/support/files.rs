@@ -39,7 +39,7 @@ where
     }
 }
 
-/// Runs a test as the `block_on` future, whose thread is no worker of a multi-thread runtime.
+/// Runs a test as the `block_on` future, whose thread is not a worker of a multi-thread runtime.
 pub fn everywhere_outside<F: Future<Output = ()>>(test: impl Fn(Folder) -> F) {
     for backend in BACKENDS {
         for runtime in [current_thread(backend), multi_thread(backend, 2)] {

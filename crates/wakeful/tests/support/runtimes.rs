@@ -13,8 +13,9 @@ use wakeful::inspect::{Orphan, Report};
 use wakeful::runtime::{Builder, LocalOptions, LocalRuntime, OrphanPolicy, Runtime};
 use wakeful::task::yield_now;
 
-/// A runtime, and the reports that came from it. Take it apart to shut the runtime down by hand: `reports`, dropped
-/// last, fails the test if a report is left in it that the test did not take.
+/// A runtime with its reports. When `reports` is dropped, a report that the test did not take fails the test.
+///
+/// A test that shuts the runtime down by hand moves the fields out.
 pub struct TestRuntime<R = Runtime> {
     /// The kind of runtime, for messages.
     pub name: &'static str,
@@ -30,8 +31,9 @@ impl<R> Deref for TestRuntime<R> {
     }
 }
 
-/// Builds a runtime whose reports are watched. With `OrphanPolicy::Panic`, a test that would hang because of a lost
-/// waker fails at once instead; the functions below set it.
+/// Builds a runtime whose reports are watched.
+///
+/// With `OrphanPolicy::Panic`, a test that would hang because of a lost waker fails at once.
 pub fn watch(name: &'static str, builder: &mut Builder) -> TestRuntime {
     bound_this_binary();
     let reports = Reports::new();
@@ -40,14 +42,16 @@ pub fn watch(name: &'static str, builder: &mut Builder) -> TestRuntime {
     TestRuntime { name, runtime, reports }
 }
 
-/// What the runtimes below have in common. No reports of polls that last: to print a panic with its stack on a busy
-/// machine takes longer than a poll should. Tests about those build their own.
+/// Makes orphans panic, and turns reports of blocked polls off.
+///
+/// On a busy machine, printing a panic with its stack takes longer than a poll should. Tests about blocked polls build
+/// their own runtimes.
 fn strict(mut builder: Builder) -> Builder {
     builder.on_orphan(OrphanPolicy::Panic).report_blocked_after(None);
     builder
 }
 
-/// A local runtime, watched too.
+/// Returns a local runtime whose reports are watched.
 pub fn local() -> TestRuntime<LocalRuntime> {
     bound_this_binary();
     let reports = Reports::new();
@@ -71,12 +75,12 @@ pub fn runtimes() -> [TestRuntime; 3] {
     [current_thread(), multi_thread(1), multi_thread(2)]
 }
 
-/// Returns the runtimes that run one task at a time.
+/// Returns a runtime of each kind that runs one task at a time.
 pub fn serial_runtimes() -> [TestRuntime; 2] {
     [current_thread(), multi_thread(1)]
 }
 
-/// A builder for each kind that runs one task at a time, so that [`TestRuntime::settle`] means something.
+/// Returns a builder of each kind that runs one task at a time, as [`TestRuntime::settle`] needs.
 pub fn serial_builders() -> [(&'static str, Builder); 2] {
     let mut multi_thread = Builder::new_multi_thread();
     multi_thread.worker_threads(1);
@@ -84,8 +88,10 @@ pub fn serial_builders() -> [(&'static str, Builder); 2] {
 }
 
 impl TestRuntime {
-    /// Returns when every task that is ready now has had its turn. For runtimes that run one task at a time: a task
-    /// that keeps going to the back of the queue lets all others pass, those in the shared queue too.
+    /// Returns when every task that is ready now was polled.
+    ///
+    /// It needs a runtime that runs one task at a time: a task that yields goes to the back of the queue, so the tasks
+    /// before it run first, also those of the shared queue.
     pub fn settle(&self) {
         let last = self.spawn(async {
             for _ in 0..128 {
@@ -125,8 +131,7 @@ impl Reports {
     pub fn hook(&self) -> impl Fn(&Report) + Send + Sync + 'static {
         let log = self.log.clone();
         move |report| {
-            // Many tests are about tasks that panic, and let them; those about this report have hooks of their own.
-            // So have those about tasks that a runtime drops unpolled, and about shutdowns that last.
+            // Many tests have tasks that panic. Tests about these reports have hooks of their own.
             if matches!(
                 report,
                 Report::UnobservedPanic(_)
@@ -141,7 +146,7 @@ impl Reports {
         }
     }
 
-    /// The reports so far, which count as expected from here on.
+    /// Takes the reports so far. They count as expected.
     pub fn take(&self) -> Vec<Orphan> {
         self.log.lock().drain(..).map(orphan).collect()
     }
@@ -182,14 +187,15 @@ impl Drop for Reports {
     }
 }
 
-/// After how many seconds without a runtime that begins or ends a test hangs. Counted one by one, by a thread that is
-/// as late as the others are on a busy machine.
+/// A test hangs if no runtime began or ended for this number of seconds.
+///
+/// A thread counts the seconds one by one. On a busy machine it is as late as the tests are.
 const LIMIT: u32 = 240;
 
 /// How many runtimes have begun or ended.
 static STEPS: AtomicU64 = AtomicU64::new(0);
 
-/// Tests that have a runtime, and how many.
+/// The number of runtimes of each test.
 fn running() -> MutexGuard<'static, BTreeMap<String, usize>> {
     static RUNNING: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,8 +1,7 @@
 //! The runtime's clock: timers, intervals and time-outs read it.
 //!
-//! The clock is part of the runtime's environment, so that time can be simulated: a paused clock stands still until it is advanced.
-//! Only code that waits for real threads (shutdown, idle threads of the blocking pool) or measures
-//! the machine (spinning) reads the system's clock directly.
+//! The clock is part of the runtime's environment. It can be paused: then it stands still until it
+//! is advanced. Code that waits for real threads or measures the machine uses `sys::real_time`.
 
 pub(crate) mod clock_ns;
 pub(crate) mod tsc;
@@ -52,12 +51,6 @@ static ANY_PAUSED: AtomicBool = AtomicBool::new(false);
 #[inline]
 pub(crate) fn all_clocks_are_real() -> bool {
     !ANY_PAUSED.load(Relaxed)
-}
-
-/// Returns the real time, for callers outside of a runtime.
-#[inline]
-pub(crate) fn real_now() -> Instant {
-    Instant::now()
 }
 
 /// The reason why a clock cannot be paused, resumed or advanced.

@@ -29,8 +29,8 @@ const LONG_WINDOW: u64 = 8 * WINDOW;
 const SLACK_NS: u64 = 1_000;
 /// Returns a rate that is certainly too high.
 ///
-/// The kernel makes its clock run up to 11 % faster or slower than the counter. 25 % covers the
-/// step from the slowest, when the rate was measured, to the fastest.
+/// The kernel makes its clock run up to 11 % faster or slower than the counter. The rate may have
+/// been measured when the clock was slowest. A margin of 25 % covers the step to the fastest.
 const fn upper_bound_rate(rate: u128) -> u128 {
     rate + rate / 4
 }

@@ -11,7 +11,7 @@ pub(super) const LEVELS: usize = u64::BITS.div_ceil(BITS) as usize;
 
 const _: () = assert!(SLOTS == 1 << u8::BITS, "a slot is a byte");
 const _: () = assert!(LEVELS <= u16::BITS as usize, "one bit per level");
-const _: () = assert!(LEVELS * SLOTS < SlotIndex::UNLINKED.0 as usize, "UNLINKED is no slot");
+const _: () = assert!(LEVELS * SLOTS < SlotIndex::UNLINKED.0 as usize, "UNLINKED is not a slot");
 
 /// The index of one list of the table: its level times `SLOTS`, plus its slot in the level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
-//! The short form of a large dump: one entry for all tasks that were spawned at one place and wait
+//! The short form of a large dump: one entry for all tasks that were spawned at one site and wait
 //! for the same.
 //!
-//! A task that explains something is listed by itself, before the groups: it runs, it is part of a
-//! finding, or it waits in another place than the many tasks that were spawned beside it.
+//! Odd tasks are listed by themselves, before the groups. A task is odd if it runs, if it is part of a
+//! finding, or if it waits at another site than the many tasks that were spawned at its site.
 
 use super::text::{Count, Short, write_holders, write_task};
 use super::{Dump, TaskDump, TaskState, WaitDump};
@@ -19,18 +19,18 @@ const MOST_ODD: usize = 6;
 const MOST_GROUP_LINES: usize = 24;
 /// Fewer tasks than this are listed each, without a line for their group.
 const SMALLEST_GROUP: usize = 3;
-/// A task is odd if its place has this many times the tasks that wait where it does.
+/// A task is odd if its site has this many times the tasks that wait where it does.
 const ODD_RATIO: usize = 10;
 
-type Place = &'static Location<'static>;
+type Site = &'static Location<'static>;
 
 /// What the tasks of a group have in common.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
-    spawned_at: Place,
+    spawned_at: Site,
     state: &'static str,
     /// Kind and site of everything that the task waits for, in order, and whether in an earlier poll.
-    waits: BTreeSet<(&'static str, Place, bool)>,
+    waits: BTreeSet<(&'static str, Site, bool)>,
 }
 
 impl Key {
@@ -67,16 +67,16 @@ impl<'a> Summary<'a> {
         let (block_ons, tasks): (Vec<_>, Vec<_>) =
             dump.tasks.iter().partition(|task| task.info().is_block_on());
         let mut groups: BTreeMap<Key, Vec<&TaskDump>> = BTreeMap::new();
-        let mut at_place: BTreeMap<Place, usize> = BTreeMap::new();
+        let mut at_site: BTreeMap<Site, usize> = BTreeMap::new();
         for task in tasks {
-            *at_place.entry(task.info().spawned_at()).or_default() += 1;
+            *at_site.entry(task.info().spawned_at()).or_default() += 1;
             groups.entry(Key::of(task)).or_default().push(task);
         }
         let found = dump.tasks_of_findings();
         let (mut odd, mut kept) = (Vec::new(), Vec::new());
         for (key, mut tasks) in groups {
             tasks.sort_by_key(|task| std::cmp::Reverse(task.age()));
-            let others = at_place[&key.spawned_at] - tasks.len();
+            let others = at_site[&key.spawned_at] - tasks.len();
             let is_rare = tasks.len() < SMALLEST_GROUP && others >= ODD_RATIO * tasks.len();
             tasks.retain(|task| match why_odd(task, is_rare.then_some(others), &found) {
                 Some(why) => {
@@ -125,7 +125,7 @@ impl<'a> Summary<'a> {
 
 /// Returns whether the task is to be listed by itself, and the words for it.
 ///
-/// `rare`: how many tasks were spawned at the same place and do something else.
+/// `rare`: how many tasks were spawned at the same site and do something else.
 fn why_odd(task: &TaskDump, rare: Option<usize>, found: &BTreeSet<u64>) -> Option<Option<String>> {
     if found.contains(&task.info().number) {
         return Some(Some("it is part of a finding above".to_owned()));
@@ -172,25 +172,25 @@ impl Group<'_> {
     /// Writes a wait that all tasks have, with the resource if it is the same for all.
     fn write_wait(&self, f: &mut String, wait: &WaitDump) -> fmt::Result {
         let phrase = wait.phrase();
-        let place = format_args!("{} {}", wait.place(), wait.site());
-        let longest = self.all_like(wait).map(WaitDump::since).max().unwrap_or_default();
+        let site = format_args!("{} {}", wait.site_label(), wait.site());
+        let longest = self.all_like(wait).map(WaitDump::duration).max().unwrap_or_default();
         let longest = Short(longest);
         if wait.is_earlier() {
             let unknown = "waiting in a future that is not wakeful's own, or was not polled again";
             return writeln!(
                 f,
-                "      {unknown}; before that for {phrase}, {place}, up to {longest} ago"
+                "      {unknown}; before that for {phrase}, {site}, up to {longest} ago"
             );
         }
         if !self.is_same_for_all(wait) {
-            return writeln!(f, "      waiting for {phrase}, {place}, for up to {longest}");
+            return writeln!(f, "      waiting for {phrase}, {site}, for up to {longest}");
         }
         let resource = wait.resource();
-        writeln!(f, "      all waiting for {phrase}: {resource}, {place}, for up to {longest}")?;
+        writeln!(f, "      all waiting for {phrase}: {resource}, {site}, for up to {longest}")?;
         write_holders(f, "      ", wait)
     }
 
-    /// Iterates over the waits of all tasks that are of this kind and at this place.
+    /// Iterates over the waits of all tasks that are of this kind and at this site.
     fn all_like<'s>(&'s self, wait: &'s WaitDump) -> impl Iterator<Item = &'s WaitDump> {
         let alike = |other: &&WaitDump| (other.kind(), other.site()) == (wait.kind(), wait.site());
         self.tasks.iter().flat_map(|task| task.waits()).filter(alike)

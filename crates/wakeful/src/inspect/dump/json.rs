@@ -9,7 +9,7 @@ use std::panic::Location;
 impl Dump {
     /// Returns the dump as JSON.
     ///
-    /// Times are in milliseconds, places are `"file:line:column"`. The future of a `block_on` has no
+    /// Times are in milliseconds, sites are `"file:line:column"`. The future of a `block_on` has no
     /// id; `block_on` is its number.
     ///
     /// ```text
@@ -23,8 +23,8 @@ impl Dump {
     ///                  "age_ms": 12, "polls": 1, "busy_ms": 0, "wakes": 0, "wakers": 1,
     ///                  "waiting_on": { "kind": "Mutex::lock", "resource_id": 4711,
     ///                                  "resource": "#1267", "site": "src/main.rs:4:9",
-    ///                                  "place": "awaited at",
-    ///                                  "since_ms": 12, "earlier": false, "certain": true,
+    ///                                  "site_label": "awaited at",
+    ///                                  "duration_ms": 12, "earlier": false, "certain": true,
     ///                                  "holders": [ { "id": 6, "block_on": null, "name": null,
     ///                                                 "acquired_at": "src/main.rs:9:9",
     ///                                                 "unpolled": false,
@@ -87,49 +87,52 @@ fn worker(json: &mut Json, worker: &WorkerDump) {
         json.field("state", |json| json.string(worker.state().name()));
         json.field("task", |json| json.option(worker.task().and_then(TaskInfo::id), Json::plain));
         json.field("block_on", |json| json.option(worker.task().and_then(block_on), Json::plain));
-        json.field("for_ms", |json| json.option(worker.duration(), millis));
-        json.field("queued", |json| json.plain(worker.queued()));
-        json.field("timers", |json| json.plain(worker.timers()));
-        json.field("sources", |json| json.plain(worker.sources()));
-        json.field("polls", |json| json.plain(worker.polls()));
-        json.field("busy_ms", |json| millis(json, worker.busy()));
+        worker_counts(json, worker);
     });
 }
 
+/// Writes the fields that count what a worker has and did.
+pub(in crate::inspect) fn worker_counts(json: &mut Json, worker: &WorkerDump) {
+    json.field("for_ms", |json| json.option(worker.duration(), millis));
+    json.field("queued", |json| json.plain(worker.queued()));
+    json.field("timers", |json| json.plain(worker.timers()));
+    json.field("sources", |json| json.plain(worker.sources()));
+    json.field("polls", |json| json.plain(worker.polls()));
+    json.field("busy_ms", |json| millis(json, worker.busy()));
+}
+
 fn task(json: &mut Json, task: &TaskDump) {
-    let worker = match task.state() {
-        super::TaskState::Running(worker) => worker,
-        _ => None,
-    };
     json.object(|json| {
         id(json, Some(task.info()));
         json.field("spawned_at", |json| site(json, task.info().spawned_at()));
         json.field("parent", |json| json.option(task.parent(), Json::plain));
         let parent = task.parent.filter(|_| task.spawned_by_block_on()).map(|number| number as u32);
         json.field("parent_block_on", |json| json.option(parent, Json::plain));
-        json.field("state", |json| json.string(task.state().name()));
-        json.field("worker", |json| json.option(worker, Json::plain));
-        json.field("closure", |json| json.plain(task.is_closure()));
-        json.field("orphan", |json| json.plain(task.is_orphan()));
-        json.field("age_ms", |json| millis(json, task.age()));
-        json.field("polls", |json| json.plain(task.polls()));
-        json.field("busy_ms", |json| millis(json, task.busy()));
-        json.field("wakes", |json| json.plain(task.wakes()));
-        json.field("wakers", |json| json.plain(task.wakers()));
+        task_state(json, task);
         json.field("waiting_on", |json| json.option(task.waiting_on(), wait));
     });
 }
 
+/// Writes the fields that say in which state a task is, and what it did.
+pub(in crate::inspect) fn task_state(json: &mut Json, task: &TaskDump) {
+    let worker = match task.state() {
+        super::TaskState::Running(worker) => worker,
+        _ => None,
+    };
+    json.field("state", |json| json.string(task.state().name()));
+    json.field("worker", |json| json.option(worker, Json::plain));
+    json.field("closure", |json| json.plain(task.is_closure()));
+    json.field("orphan", |json| json.plain(task.is_orphan()));
+    json.field("age_ms", |json| millis(json, task.age()));
+    json.field("polls", |json| json.plain(task.polls()));
+    json.field("busy_ms", |json| millis(json, task.busy()));
+    json.field("wakes", |json| json.plain(task.wakes()));
+    json.field("wakers", |json| json.plain(task.wakers()));
+}
+
 fn wait(json: &mut Json, wait: &WaitDump) {
     json.object(|json| {
-        json.field("kind", |json| json.string(wait.kind()));
-        json.field("resource_id", |json| json.plain(wait.resource_id()));
-        json.field("resource", |json| json.string(wait.resource()));
-        json.field("site", |json| site(json, wait.site()));
-        json.field("place", |json| json.string(wait.place()));
-        json.field("since_ms", |json| millis(json, wait.since()));
-        json.field("earlier", |json| json.plain(wait.is_earlier()));
-        json.field("certain", |json| json.plain(wait.is_certain()));
+        wait_fields(json, wait);
         json.field("holders", |json| {
             json.array(|json| {
                 wait.holders().iter().for_each(|h| json.item(|json| holder(json, h)))
@@ -139,11 +142,28 @@ fn wait(json: &mut Json, wait: &WaitDump) {
     });
 }
 
+/// Writes the fields of a wait, without the tasks that hold the resource.
+pub(in crate::inspect) fn wait_fields(json: &mut Json, wait: &WaitDump) {
+    json.field("kind", |json| json.string(wait.kind()));
+    json.field("resource_id", |json| json.plain(wait.resource_id()));
+    json.field("resource", |json| json.string(wait.resource()));
+    json.field("site", |json| site(json, wait.site()));
+    json.field("site_label", |json| json.string(wait.site_label()));
+    json.field("duration_ms", |json| millis(json, wait.duration()));
+    json.field("earlier", |json| json.plain(wait.is_earlier()));
+    json.field("certain", |json| json.plain(wait.is_certain()));
+}
+
 fn holder(json: &mut Json, holder: &HolderDump) {
     json.object(|json| {
         id(json, holder.task());
-        json.field("acquired_at", |json| json.option(holder.acquired_at(), site));
-        json.field("unpolled", |json| json.plain(holder.is_unpolled()));
-        json.field("may_have_moved", |json| json.plain(holder.may_have_moved()));
+        holder_fields(json, holder);
     });
+}
+
+/// Writes the fields of a holder, without the task.
+pub(in crate::inspect) fn holder_fields(json: &mut Json, holder: &HolderDump) {
+    json.field("acquired_at", |json| json.option(holder.acquired_at(), site));
+    json.field("unpolled", |json| json.plain(holder.is_unpolled()));
+    json.field("may_have_moved", |json| json.plain(holder.may_have_moved()));
 }

@@ -8,6 +8,7 @@
 //! a task that does not run, and approximate for one that does.
 
 mod groups;
+mod holder;
 mod json;
 mod stories;
 mod task;
@@ -22,10 +23,15 @@ pub(in crate::inspect) use json::id as task_id;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub use holder::HolderDump;
+#[cfg(feature = "page")]
+pub(in crate::inspect) use json::{holder_fields, task_state, wait_fields, worker_counts};
 pub(in crate::inspect) use json::{millis, site};
+#[cfg(feature = "page")]
+pub(in crate::inspect) use stories::headline;
 pub(in crate::inspect) use task::since;
 pub use task::{TaskDump, TaskState};
-pub use wait::{HolderDump, WaitDump};
+pub use wait::WaitDump;
 pub use worker::{WorkerDump, WorkerState};
 
 /// A list of all tasks and workers of a runtime, with what each task waits for.
@@ -76,7 +82,18 @@ pub struct Dump {
     blocked_after: Option<Duration>,
 }
 
-/// The `Display` of a dump with each task; from [`Dump::full`].
+/// A `Display` of a dump that lists each task; from [`Dump::full`].
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let dump = wakeful::runtime::Handle::current().dump();
+/// let text = format!("{}", dump.full());
+/// assert!(text.contains("block_on \"main\""), "{text}");
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct FullDump<'a> {
     dump: &'a Dump,
@@ -133,26 +150,94 @@ impl Dump {
     }
 
     /// Returns the runtime's name, if it has one.
+    ///
+    /// [`Builder::name`](crate::runtime::Builder::name) names a runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let rt = Builder::new_current_thread().name("database").build()?;
+    /// assert_eq!(rt.handle().dump().runtime(), Some("database"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn runtime(&self) -> Option<&str> {
         self.runtime.as_deref()
     }
 
     /// Returns the time from the start of the runtime to the dump.
+    ///
+    /// It is measured by the runtime's clock, so it stands still while that clock is paused.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use wakeful::runtime::Handle;
+    ///
+    /// let before = Handle::current().dump().taken_at();
+    /// wakeful::time::advance(Duration::from_secs(5)).await;
+    /// let after = Handle::current().dump().taken_at();
+    /// assert_eq!(after - before, Duration::from_secs(5));
+    /// # }
+    /// ```
     pub fn taken_at(&self) -> Duration {
         self.taken_at
     }
 
     /// Returns the futures of `block_on`, then the tasks by id.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use wakeful::runtime::Handle;
+    ///
+    /// let task = wakeful::spawn(async {});
+    /// let dump = Handle::current().dump();
+    /// let ids: Vec<_> = dump.tasks().iter().map(|task| task.id()).collect();
+    /// assert_eq!(ids, [None, Some(task.id())]);
+    /// # }
+    /// ```
     pub fn tasks(&self) -> &[TaskDump] {
         &self.tasks
     }
 
     /// Returns the workers by index.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let rt = Builder::new_multi_thread().worker_threads(2).build()?;
+    /// assert_eq!(rt.handle().dump().workers().len(), 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn workers(&self) -> &[WorkerDump] {
         &self.workers
     }
 
     /// Returns the number of tasks in the injector, the queue that all workers share.
+    ///
+    /// Tasks in a worker's own queue are in [`WorkerDump::queued`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let rt = Builder::new_current_thread().build()?;
+    /// // A thread outside the runtime puts tasks into the injector.
+    /// let task = rt.spawn(async { 7 });
+    /// assert_eq!(rt.handle().dump().queued(), 1);
+    /// assert_eq!(rt.block_on(task).unwrap(), 7);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn queued(&self) -> usize {
         self.queued
     }
@@ -161,8 +246,45 @@ impl Dump {
     ///
     /// Orphans and blocked polls are not among them: [`tasks`](Self::tasks) and
     /// [`workers`](Self::workers) show those. The `Display` begins with all of it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::sync::Arc;
+    /// use wakeful::runtime::Handle;
+    /// use wakeful::sync::Mutex;
+    ///
+    /// let lock = Arc::new(Mutex::new(()));
+    /// let twice = wakeful::spawn(async move {
+    ///     let _first = lock.lock().await;
+    ///     let _second = lock.lock().await;
+    /// });
+    /// wakeful::task::yield_now().await;
+    /// let dump = Handle::current().dump();
+    /// assert_eq!(dump.findings().next().unwrap().kind(), "deadlock");
+    /// twice.abort();
+    /// # }
+    /// ```
     pub fn findings(&self) -> impl Iterator<Item = &Report> {
         self.findings.iter().map(|(_, report)| report)
+    }
+
+    /// Returns the findings with the time since they were reported, or `None` for those of the scan.
+    #[cfg(feature = "page")]
+    pub(in crate::inspect) fn findings_with_age(
+        &self,
+    ) -> impl Iterator<Item = (Option<Duration>, &Report)> {
+        self.findings.iter().map(|(age, report)| (*age, report))
+    }
+
+    /// Returns the workers that count as blocked by the duration of their poll.
+    pub(in crate::inspect) fn blocked_workers(&self) -> impl Iterator<Item = &WorkerDump> {
+        let polling = self.workers.iter().filter(|it| it.state() == WorkerState::Polling);
+        polling.filter(|it| {
+            it.duration().zip(self.blocked_after).is_some_and(|(it, limit)| it >= limit)
+        })
     }
 
     /// Returns a `Display` of the dump that lists each task below its parent.
@@ -187,11 +309,44 @@ impl Dump {
     }
 
     /// Finds a task by id.
+    ///
+    /// A task that has ended is still there while its `JoinHandle` or a waker refers to it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use wakeful::inspect::TaskState;
+    /// use wakeful::runtime::Handle;
+    ///
+    /// let task = wakeful::spawn(async {});
+    /// let dump = Handle::current().dump();
+    /// assert_eq!(dump.find(task.id()).unwrap().state(), TaskState::Queued);
+    /// # }
+    /// ```
     pub fn find(&self, id: crate::task::Id) -> Option<&TaskDump> {
         self.tasks.iter().find(|task| task.info().id() == Some(id))
     }
 
     /// Finds the first task with this name.
+    ///
+    /// Futures of `block_on` come before tasks.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::runtime::Handle;
+    ///
+    /// let task = wakeful::task::Builder::new().name("mailer").spawn(async {})?;
+    /// let dump = Handle::current().dump();
+    /// assert_eq!(dump.find_named("mailer").unwrap().id(), Some(task.id()));
+    /// assert!(dump.find_named("printer").is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn find_named(&self, name: &str) -> Option<&TaskDump> {
         self.tasks.iter().find(|task| task.info().name() == Some(name))
     }

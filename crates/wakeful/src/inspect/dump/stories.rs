@@ -1,7 +1,7 @@
 //! The first lines of a dump: what is wrong with the runtime, one line for each finding.
 
 use super::text::{Count, Short};
-use super::{Dump, TaskDump, WorkerState};
+use super::{Dump, TaskDump};
 use crate::inspect::report::Report;
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
@@ -58,7 +58,7 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, dump: &Dump) -> fmt::Result {
 }
 
 /// Returns the first line of a report.
-pub(super) fn headline(report: &Report) -> String {
+pub(in crate::inspect) fn headline(report: &Report) -> String {
     /// Keeps the first line. Then it fails, which ends the formatting.
     struct FirstLine(String);
     impl fmt::Write for FirstLine {
@@ -106,14 +106,10 @@ fn orphans(dump: &Dump) -> Option<String> {
 }
 
 fn blocked(dump: &Dump) -> Vec<String> {
-    let Some(limit) = dump.blocked_after else { return Vec::new() };
-    let polling = dump.workers.iter().filter(|worker| worker.state() == WorkerState::Polling);
-    let blocked = polling.filter_map(|worker| {
-        let (task, duration) = (worker.task()?, worker.duration()?);
-        let (index, duration) = (worker.index(), Some(duration).filter(|it| *it >= limit)?);
-        let duration = Short(duration);
+    let blocked = dump.blocked_workers().filter_map(|worker| {
+        let (task, index, duration) = (worker.task()?, worker.index(), Short(worker.duration()?));
         Some(format!(
-            "blocked: {task:#} has been inside one poll for {duration}, on worker {index}"
+            "blocked (suspected): {task:#} has been inside one poll for {duration}, on worker {index}"
         ))
     });
     blocked.collect()

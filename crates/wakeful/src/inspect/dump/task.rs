@@ -12,6 +12,31 @@ use crate::watchdog::snapshot::{WorkerActivity, WorkerSnapshot};
 use std::time::Duration;
 
 /// A task, or the future of a `block_on`, as a [`Dump`](super::Dump) found it.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use std::time::Duration;
+/// use wakeful::inspect::TaskState;
+/// use wakeful::runtime::Handle;
+/// use wakeful::{task, time};
+///
+/// let nap = time::sleep(Duration::from_secs(60));
+/// let task = task::Builder::new().name("nap").spawn(nap)?;
+/// task::yield_now().await;
+///
+/// let dump = Handle::current().dump();
+/// let found = dump.find_named("nap").unwrap();
+/// assert_eq!(found.id(), Some(task.id()));
+/// assert_eq!(found.state(), TaskState::Waiting);
+/// assert_eq!((found.polls(), found.wakers()), (1, 1));
+/// assert!(found.spawned_by_block_on() && !found.is_closure() && !found.is_orphan());
+/// assert_eq!(found.waiting_on().unwrap().kind(), "sleep");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct TaskDump {
     info: TaskInfo,
@@ -32,12 +57,29 @@ pub struct TaskDump {
 }
 
 /// Whether a task runs, is ready to run, or waits.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use wakeful::inspect::TaskState;
+/// use wakeful::runtime::Handle;
+///
+/// let mut task = wakeful::spawn(async {});
+/// let state = || Handle::current().dump().tasks()[1].state();
+/// assert_eq!(state(), TaskState::Queued);
+/// wakeful::task::yield_now().await;
+/// assert_eq!(state(), TaskState::Done);
+/// # (&mut task).await.unwrap();
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TaskState {
     /// The task is being polled, by the worker with this index.
     ///
-    /// `None` if the polling thread is no worker: a thread of the blocking pool, a spare worker, a
+    /// `None` if the polling thread is not a worker: a thread of the blocking pool, a spare worker, a
     /// thread in `block_in_place`, or the thread of a `LocalSet`.
     Running(Option<usize>),
     /// The task is ready and in a run queue.
@@ -50,6 +92,15 @@ pub enum TaskState {
 
 impl TaskState {
     /// Returns the state in one word: `"running"`, `"queued"`, `"waiting"` or `"done"`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::inspect::TaskState;
+    ///
+    /// assert_eq!(TaskState::Running(Some(0)).name(), "running");
+    /// assert_eq!(TaskState::Waiting.name(), "waiting");
+    /// ```
     pub fn name(self) -> &'static str {
         match self {
             TaskState::Running(_) => "running",
@@ -147,9 +198,15 @@ impl TaskDump {
         })
     }
 
-    /// Returns its id, name and spawn location.
+    /// Returns the task's id, name and spawn location.
     pub fn info(&self) -> &TaskInfo {
         &self.info
+    }
+
+    /// Returns the number of the task or `block_on` that spawned it.
+    #[cfg(feature = "page")]
+    pub(in crate::inspect) fn parent_number(&self) -> Option<u64> {
+        self.parent
     }
 
     /// Returns the task's id, or `None` for the future of a `block_on`.
@@ -157,79 +214,204 @@ impl TaskDump {
         self.info.id()
     }
 
-    /// Returns the id of the task that spawned it, if that task is still alive.
+    /// Returns the id of the parent, the task that spawned this task, if it is still alive.
     ///
     /// `None` for a task that the future of a `block_on` spawned; see
     /// [`spawned_by_block_on`](Self::spawned_by_block_on).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::future::pending;
+    /// use wakeful::runtime::Handle;
+    /// use wakeful::task::{may_wait_forever, yield_now};
+    ///
+    /// let parent = wakeful::spawn(async {
+    ///     wakeful::spawn(may_wait_forever(pending::<()>()));
+    ///     may_wait_forever(pending::<()>()).await
+    /// });
+    /// yield_now().await;
+    /// let dump = Handle::current().dump();
+    /// let children = dump.tasks().iter().filter(|task| task.parent() == Some(parent.id()));
+    /// assert_eq!(children.count(), 1);
+    /// # }
+    /// ```
     pub fn parent(&self) -> Option<Id> {
         self.parent.filter(|number| !is_block_on_id(*number)).map(Id::from_u64)
     }
 
-    /// Returns whether the future of a running `block_on` spawned it.
+    /// Returns whether the future of a running `block_on` spawned the task.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use wakeful::runtime::Handle;
+    ///
+    /// let task = wakeful::spawn(async {});
+    /// let dump = Handle::current().dump();
+    /// assert!(dump.find(task.id()).unwrap().spawned_by_block_on());
+    /// # }
+    /// ```
     pub fn spawned_by_block_on(&self) -> bool {
         self.parent.is_some_and(is_block_on_id)
     }
 
-    /// Returns whether it runs, is queued, waits or is done.
+    /// Returns whether the task runs, is queued, waits or is done.
     pub fn state(&self) -> TaskState {
         self.state
     }
 
-    /// Returns whether it is a closure of [`spawn_blocking`](crate::task::spawn_blocking).
+    /// Returns whether the task is a closure of [`spawn_blocking`](crate::task::spawn_blocking).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use wakeful::runtime::Handle;
+    ///
+    /// let closure = wakeful::task::spawn_blocking(|| 2 + 2);
+    /// let dump = Handle::current().dump();
+    /// assert!(dump.find(closure.id()).unwrap().is_closure());
+    /// assert_eq!(closure.await.unwrap(), 4);
+    /// # }
+    /// ```
     pub fn is_closure(&self) -> bool {
         self.closure
     }
 
-    /// Returns whether it waits and no waker for it exists, so nothing can wake it.
+    /// Returns whether the task waits and no waker for it exists, so nothing can wake it.
     ///
-    /// A task that [may wait forever](crate::task::may_wait_forever) is no orphan.
+    /// A task that [may wait forever](crate::task::may_wait_forever) is not an orphan.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::future::pending;
+    /// use wakeful::runtime::{Builder, Handle};
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// let rt = Builder::new_current_thread().on_report(|_| {}).build()?;
+    /// rt.block_on(async {
+    ///     let lost = wakeful::spawn(pending::<()>());
+    ///     wakeful::task::yield_now().await;
+    ///     assert!(Handle::current().dump().find(lost.id()).unwrap().is_orphan());
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_orphan(&self) -> bool {
         self.state == TaskState::Waiting && self.wakers == 0 && !self.forever
     }
 
-    /// Returns the time since it was spawned.
+    /// Returns the time since the task was spawned.
     ///
     /// For the future of a `block_on`: the time since it first returned `Pending`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use wakeful::runtime::Handle;
+    /// use wakeful::time::{advance, sleep};
+    ///
+    /// let task = wakeful::spawn(sleep(Duration::from_secs(60)));
+    /// advance(Duration::from_secs(2)).await;
+    /// let dump = Handle::current().dump();
+    /// assert_eq!(dump.find(task.id()).unwrap().age(), Duration::from_secs(2));
+    /// # }
+    /// ```
     pub fn age(&self) -> Duration {
         self.age
     }
 
-    /// Returns how often it was polled. The count wraps after 2^31 polls.
+    /// Returns how often the task was polled. The count wraps after 2^31 polls.
     pub fn polls(&self) -> u32 {
         self.polls
     }
 
-    /// Returns the total time of its polls, estimated from samples.
+    /// Returns the total time of the task's polls, estimated from samples.
     ///
-    /// A worker times one poll of each pass through its loop, which stands for the others. The
-    /// watchdog adds long polls, from 30 ms on, or 60 ms on a current-thread runtime. Zero for the
-    /// future of a `block_on`.
+    /// A worker times one poll after some of its checks of timers and I/O, which stands for the
+    /// others. The watchdog adds long polls, from 30 ms on, or 60 ms on a current-thread runtime.
+    /// Zero for the future of a `block_on`.
     pub fn busy(&self) -> Duration {
         self.busy
     }
 
-    /// Returns how often it was woken, without wake-ups of a queued or running task.
+    /// Returns how often the task was woken, without wake-ups of a queued or running task.
     pub fn wakes(&self) -> u32 {
         self.wakes
     }
 
-    /// Returns the number of live wakers. For a running task it may be one too high.
+    /// Returns the number of the task's live wakers. For a running task it may be one too high.
     pub fn wakers(&self) -> u64 {
         self.wakers
     }
 
-    /// Returns what it waits for: the wait among [`waits`](Self::waits) that explains most.
+    /// Returns what the task waits for: the wait among [`waits`](Self::waits) that explains most.
     ///
     /// A lock comes before a channel, a channel before a signal, and a timer last. The order in which
     /// the task polls the branches of a `select!` does not matter.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use wakeful::runtime::Handle;
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, mut rx) = mpsc::channel::<u32>(1);
+    /// let task = wakeful::spawn(async move {
+    ///     wakeful::time::timeout(Duration::from_secs(60), rx.recv()).await
+    /// });
+    /// wakeful::task::yield_now().await;
+    /// let dump = Handle::current().dump();
+    /// let wait = dump.find(task.id()).unwrap().waiting_on().unwrap();
+    /// assert_eq!(wait.kind(), "mpsc::Receiver::recv");
+    /// # drop(tx);
+    /// # task.await.unwrap().unwrap();
+    /// # }
+    /// ```
     pub fn waiting_on(&self) -> Option<&WaitDump> {
         self.waiting.first()
     }
 
-    /// Returns everything that it is known to wait for, [`waiting_on`](Self::waiting_on) first.
+    /// Returns everything that the task is known to wait for, [`waiting_on`](Self::waiting_on)
+    /// first.
     ///
     /// Several for a task in `select!`, `join!` or `timeout`: one for each of wakeful's own futures that
     /// returned `Pending` in its last poll, at most 16. Any of them can wake the task.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use wakeful::runtime::Handle;
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, mut rx) = mpsc::channel::<u32>(1);
+    /// let task = wakeful::spawn(async move {
+    ///     wakeful::time::timeout(Duration::from_secs(60), rx.recv()).await
+    /// });
+    /// wakeful::task::yield_now().await;
+    /// let dump = Handle::current().dump();
+    /// let kinds = dump.find(task.id()).unwrap().waits().iter().map(|wait| wait.kind());
+    /// assert!(kinds.eq(["mpsc::Receiver::recv", "timeout"]));
+    /// # drop(tx);
+    /// # task.await.unwrap().unwrap();
+    /// # }
+    /// ```
     pub fn waits(&self) -> &[WaitDump] {
         &self.waiting
     }

@@ -1,8 +1,8 @@
 //! The `Display` of a dump: findings, workers as a table, then tasks as a tree or in groups.
 
 use super::groups::{self, Summary};
+use super::holder::HolderKind;
 use super::stories;
-use super::wait::HolderKind;
 use super::{Dump, FullDump, HolderDump, TaskDump, TaskState, WaitDump, WorkerDump, WorkerState};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -213,16 +213,16 @@ impl fmt::Display for WaitDump {
             "" => String::new(),
             resource => format!(": {resource}"),
         };
-        let (phrase, since) = (self.phrase(), Short(self.since()));
-        let place = format_args!("{} {}", self.place(), self.site());
+        let (phrase, duration) = (self.phrase(), Short(self.duration()));
+        let site = format_args!("{} {}", self.site_label(), self.site());
         if self.is_earlier() {
             let unknown = "waiting in a future that is not wakeful's own, or was not polled again";
             return write!(
                 f,
-                "{unknown}; before that for {phrase}{resource}, {place}, {since} ago"
+                "{unknown}; before that for {phrase}{resource}, {site}, {duration} ago"
             );
         }
-        write!(f, "waiting for {phrase}{resource}, {place}, since {since}")
+        write!(f, "waiting for {phrase}{resource}, {site}, for {duration}")
     }
 }
 

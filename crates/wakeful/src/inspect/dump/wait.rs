@@ -1,9 +1,9 @@
 //! What a task in a dump waits for, and which tasks hold that.
 
+use super::holder::{HolderDump, HolderKind};
 use super::task::since;
 use super::text::Short;
 use crate::driver::clock::time_of;
-use crate::inspect::task_info::TaskInfo;
 use crate::sys::descriptor;
 use crate::task::poll_stamp::PollStamp;
 use crate::task::wait_kind::WaitKind;
@@ -14,43 +14,50 @@ use std::panic::Location;
 use std::time::Duration;
 
 /// The resource that a task waits for, and the call in which it waits.
+///
+/// [`TaskDump::waiting_on`](super::TaskDump::waiting_on) and
+/// [`TaskDump::waits`](super::TaskDump::waits) return it.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use std::sync::Arc;
+/// use wakeful::runtime::Handle;
+/// use wakeful::sync::Mutex;
+///
+/// let lock = Arc::new(Mutex::new(()));
+/// let guard = lock.lock().await;
+/// let clone = lock.clone();
+/// let task = wakeful::spawn(async move { drop(clone.lock().await) });
+/// wakeful::task::yield_now().await;
+///
+/// let dump = Handle::current().dump();
+/// let wait = dump.find(task.id()).unwrap().waiting_on().unwrap();
+/// assert_eq!((wait.kind(), wait.phrase()), ("Mutex::lock", "a lock (Mutex::lock)"));
+/// assert_eq!(wait.site_label(), "awaited at");
+/// assert!(wait.site().file().ends_with(".rs"));
+/// assert!(wait.is_certain() && !wait.is_earlier());
+/// assert_eq!(wait.holders().len(), 1);
+/// # drop(guard);
+/// # task.await.unwrap();
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct WaitDump {
     kind: WaitKind,
     resource_id: u64,
     resource: String,
     site: &'static Location<'static>,
-    place: &'static str,
-    since: Duration,
+    site_label: &'static str,
+    duration: Duration,
     earlier: bool,
     certain: bool,
     /// It is certain, and the waker is the task's own.
     direct: bool,
     pub(super) holders: Vec<HolderDump>,
     pub(super) others: bool,
-}
-
-/// A task that holds the resource which another task waits for.
-#[derive(Clone, Debug)]
-pub struct HolderDump {
-    pub(super) number: u64,
-    pub(super) task: Option<TaskInfo>,
-    site: Option<&'static Location<'static>>,
-    granted: bool,
-    pub(super) kind: HolderKind,
-}
-
-/// How a task came to be named as the holder of a resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum HolderKind {
-    /// It is the joined task.
-    Joined,
-    /// It acquired the resource, and the guard borrows it.
-    Holds,
-    /// It acquired the resource with a guard or permit that can be moved freely.
-    MayHaveMoved,
-    /// It was the last to receive from the channel.
-    LastReceiver,
 }
 
 impl WaitDump {
@@ -132,8 +139,8 @@ impl WaitDump {
             resource_id: ResourceRecord::display_number(target),
             resource: describe(wait.kind, target, now),
             site: wait.site,
-            place: wait.kind.place(target, recorded.at_resource),
-            since: since(now, wait.since_ms),
+            site_label: wait.kind.site_label(target, recorded.at_resource),
+            duration: since(now, wait.since_ms),
             earlier,
             certain,
             direct: certain && recorded.link == Link::Direct,
@@ -142,7 +149,7 @@ impl WaitDump {
         }
     }
 
-    /// Returns the call in which it waits, for example `"Mutex::lock"`.
+    /// Returns the call in which the task waits, for example `"Mutex::lock"`.
     pub fn kind(&self) -> &'static str {
         self.kind.name()
     }
@@ -151,7 +158,8 @@ impl WaitDump {
         self.kind
     }
 
-    /// Returns the resource as a phrase that follows "waiting for", for example `"a lock"`.
+    /// Returns the resource as a phrase that follows "waiting for", for example `"a lock
+    /// (Mutex::lock)"`.
     pub fn phrase(&self) -> &'static str {
         self.kind.phrase()
     }
@@ -159,18 +167,58 @@ impl WaitDump {
     /// Returns a number that is equal for all tasks that wait for the same resource.
     ///
     /// It is the id of a task, a file descriptor, a process id or an address.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::sync::Arc;
+    /// use wakeful::runtime::Handle;
+    /// use wakeful::sync::Notify;
+    ///
+    /// let notify = Arc::new(Notify::new());
+    /// for _ in 0..2 {
+    ///     let notify = notify.clone();
+    ///     wakeful::spawn(async move { notify.notified().await });
+    /// }
+    /// wakeful::task::yield_now().await;
+    /// let dump = Handle::current().dump();
+    /// let id = |nth: usize| dump.tasks()[nth].waiting_on().unwrap().resource_id();
+    /// assert_eq!(id(1), id(2));
+    /// # notify.notify_waiters();
+    /// # }
+    /// ```
     pub fn resource_id(&self) -> u64 {
         self.resource_id
     }
 
-    /// Describes the resource: a task, a descriptor with its addresses, a process, a signal, or the
-    /// time until a timer fires. A resource without a name is shown as `#` and its address. Empty if
+    /// Describes the resource, for example `"task 3"`, `"process 42"` or `"in 60 s"`.
+    ///
+    /// The text names a task, a descriptor with its addresses, a process, a signal, or the time
+    /// until a timer fires. A resource without a name is shown as `#` and its address. Empty if
     /// there is none, as for `yield_now`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use wakeful::runtime::Handle;
+    ///
+    /// let task = wakeful::spawn(wakeful::time::sleep(Duration::from_secs(60)));
+    /// wakeful::task::yield_now().await;
+    /// let dump = Handle::current().dump();
+    /// let wait = dump.find(task.id()).unwrap().waiting_on().unwrap();
+    /// assert_eq!(wait.resource(), "in 60 s");
+    /// # }
+    /// ```
     pub fn resource(&self) -> &str {
         &self.resource
     }
 
-    /// Returns a place in the program; [`place`](Self::place) says what it is the place of.
+    /// Returns a site in the program; [`site_label`](Self::site_label) says what it is the site of.
     pub fn site(&self) -> &'static Location<'static> {
         self.site
     }
@@ -183,8 +231,32 @@ impl WaitDump {
     /// | `"spawned at"` | where the joined task was spawned: a `JoinHandle` does not know where it is awaited |
     /// | `"made at"` | where the timer, socket or stream was made, for the same reason |
     /// | `"channel made at"` | where the channel of a `oneshot::Receiver` was made |
-    pub fn place(&self) -> &'static str {
-        self.place
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use wakeful::runtime::Handle;
+    ///
+    /// let joined = wakeful::spawn(wakeful::time::sleep(Duration::from_secs(60)));
+    /// let joining = wakeful::spawn(async move { joined.await });
+    /// wakeful::task::yield_now().await;
+    /// let dump = Handle::current().dump();
+    /// let wait = dump.find(joining.id()).unwrap().waiting_on().unwrap();
+    /// let text = format!("{} {}", wait.site_label(), wait.site());
+    /// assert!(text.starts_with("spawned at "), "{text}");
+    /// # }
+    /// ```
+    pub fn site_label(&self) -> &'static str {
+        self.site_label
+    }
+
+    /// Returns whether it is a wait for a time. The resource is then the time, and not shared.
+    #[cfg(feature = "page")]
+    pub(in crate::inspect) fn is_timer(&self) -> bool {
+        matches!(self.kind, WaitKind::Sleep | WaitKind::Timeout)
     }
 
     /// Returns whether the resource has an identity that several tasks can share.
@@ -192,15 +264,40 @@ impl WaitDump {
         self.resource_id != 0 && self.kind != WaitKind::Sleep
     }
 
-    /// Returns the time since it last returned `Pending` there.
-    pub fn since(&self) -> Duration {
-        self.since
+    /// Returns the time since the task last returned `Pending` there.
+    pub fn duration(&self) -> Duration {
+        self.duration
     }
 
-    /// Returns whether that was in an earlier poll than its last.
+    /// Returns whether the task returned `Pending` there in an earlier poll than its last.
     ///
     /// Then it waits in a future that is not wakeful's own, or in one that was not polled again, for
     /// example in a `FuturesUnordered`.
+    ///
+    /// # Examples
+    ///
+    /// A task that slept, and then waits in a future of another crate:
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use wakeful::runtime::Handle;
+    /// use wakeful::time::sleep;
+    ///
+    /// let (tx, rx) = futures::channel::oneshot::channel::<()>();
+    /// let task = wakeful::spawn(async {
+    ///     sleep(Duration::from_secs(1)).await;
+    ///     rx.await
+    /// });
+    /// sleep(Duration::from_secs(2)).await;
+    /// let dump = Handle::current().dump();
+    /// let wait = dump.find(task.id()).unwrap().waiting_on().unwrap();
+    /// assert_eq!((wait.kind(), wait.is_earlier()), ("sleep", true));
+    /// # drop(tx);
+    /// # task.await.unwrap().unwrap_err();
+    /// # }
+    /// ```
     pub fn is_earlier(&self) -> bool {
         self.earlier
     }
@@ -208,6 +305,27 @@ impl WaitDump {
     /// Returns whether a waker of the task is known to be queued at this resource.
     ///
     /// If the task has no other [wakers](super::TaskDump::wakers), nothing else can wake it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::sync::Arc;
+    /// use wakeful::runtime::Handle;
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let permits = Arc::new(Semaphore::new(0));
+    /// let clone = permits.clone();
+    /// let task = wakeful::spawn(async move { clone.acquire().await.map(drop) });
+    /// wakeful::task::yield_now().await;
+    /// let dump = Handle::current().dump();
+    /// let found = dump.find(task.id()).unwrap();
+    /// assert!(found.waiting_on().unwrap().is_certain() && found.wakers() == 1);
+    /// # permits.add_permits(1);
+    /// # task.await.unwrap().unwrap();
+    /// # }
+    /// ```
     pub fn is_certain(&self) -> bool {
         self.certain
     }
@@ -216,11 +334,51 @@ impl WaitDump {
     ///
     /// For a lock or semaphore: the tasks that acquired it. For a `JoinHandle`: the joined task. For a
     /// full channel: the task that received last. For a `OnceCell`: the task that computes the value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use wakeful::runtime::Handle;
+    ///
+    /// let joined = wakeful::spawn(wakeful::time::sleep(Duration::from_secs(60)));
+    /// let id = joined.id();
+    /// let joining = wakeful::spawn(async move { joined.await });
+    /// wakeful::task::yield_now().await;
+    /// let dump = Handle::current().dump();
+    /// let wait = dump.find(joining.id()).unwrap().waiting_on().unwrap();
+    /// assert_eq!(wait.holders()[0].task().unwrap().id(), Some(id));
+    /// # }
+    /// ```
     pub fn holders(&self) -> &[HolderDump] {
         &self.holders
     }
 
     /// Returns whether more tasks hold the resource than [`holders`](Self::holders) lists.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::sync::Arc;
+    /// use wakeful::runtime::Handle;
+    /// use wakeful::sync::RwLock;
+    ///
+    /// let lock = Arc::new(RwLock::new(()));
+    /// let reader = lock.read().await;
+    /// let clone = lock.clone();
+    /// let writer = wakeful::spawn(async move { drop(clone.write().await) });
+    /// wakeful::task::yield_now().await;
+    /// let dump = Handle::current().dump();
+    /// let wait = dump.find(writer.id()).unwrap().waiting_on().unwrap();
+    /// assert!(wait.holders().len() == 1 && !wait.has_other_holders());
+    /// # drop(reader);
+    /// # writer.await.unwrap();
+    /// # }
+    /// ```
     pub fn has_other_holders(&self) -> bool {
         self.others
     }
@@ -245,40 +403,6 @@ fn describe(kind: WaitKind, target: WaitTarget, now: Duration) -> String {
         }
         (_, WaitTarget::Number(0)) => String::new(),
         (_, WaitTarget::Number(number)) => format!("#{number:x}"),
-    }
-}
-
-impl HolderDump {
-    fn running(id: u64) -> Self {
-        Self { number: id, task: None, site: None, granted: false, kind: HolderKind::Joined }
-    }
-
-    pub(in crate::inspect) fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// Returns the task, or `None` if it has ended or the holder is no task.
-    pub fn task(&self) -> Option<&TaskInfo> {
-        self.task.as_ref()
-    }
-
-    /// Returns where the task acquired the resource.
-    ///
-    /// `None` for a joined task, and if the resource was acquired while the waiter was queued.
-    pub fn acquired_at(&self) -> Option<&'static Location<'static>> {
-        self.site
-    }
-
-    /// Returns whether another task or thread may hold the resource by now.
-    ///
-    /// True for owned guards and permits, which can be moved freely, and for a channel's receiver.
-    pub fn may_have_moved(&self) -> bool {
-        !matches!(self.kind, HolderKind::Holds | HolderKind::Joined)
-    }
-
-    /// Returns whether the resource was granted to a future that was not polled since.
-    pub fn is_unpolled(&self) -> bool {
-        self.granted
     }
 }
 

@@ -8,6 +8,23 @@ use std::time::Duration;
 /// A worker, as a [`Dump`](super::Dump) found it.
 ///
 /// The only worker of a current-thread runtime is the thread in `block_on` that runs its tasks.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use wakeful::inspect::WorkerState;
+/// use wakeful::runtime::Handle;
+///
+/// let dump = Handle::current().dump();
+/// let worker = &dump.workers()[0];
+/// assert_eq!(worker.index(), 0);
+/// assert_eq!(worker.state(), WorkerState::Polling);
+/// assert_eq!(worker.task().unwrap().name(), Some("main"));
+/// assert_eq!((worker.timers(), worker.sources()), (0, 0));
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct WorkerDump {
     index: usize,
@@ -18,6 +35,19 @@ pub struct WorkerDump {
 }
 
 /// Whether a worker polls, searches for work, or sleeps.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::inspect::WorkerState;
+/// use wakeful::runtime::Builder;
+///
+/// let rt = Builder::new_current_thread().build()?;
+/// // No thread is in `block_on`.
+/// let dump = rt.handle().dump();
+/// assert_eq!(dump.workers()[0].state(), WorkerState::NotStarted);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WorkerState {
@@ -33,6 +63,15 @@ pub enum WorkerState {
 
 impl WorkerState {
     /// Returns the state in words, for example `"asleep"`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::inspect::WorkerState;
+    ///
+    /// assert_eq!(WorkerState::NotStarted.name(), "not started");
+    /// assert_eq!(WorkerState::Asleep.name(), "asleep");
+    /// ```
     pub fn name(self) -> &'static str {
         match self {
             WorkerState::NotStarted => "not started",
@@ -60,7 +99,7 @@ impl WorkerDump {
             WorkerActivity::Polls(cell, duration) => {
                 (WorkerState::Polling, info(tasks.iter().find(|task| task.cell == cell)), duration)
             }
-            WorkerActivity::PollsRoot(root) => {
+            WorkerActivity::PollsRoot(root, _) => {
                 let root = tasks.iter().find(|task| task.info().number == root);
                 (WorkerState::Polling, info(root), None)
             }
@@ -68,22 +107,22 @@ impl WorkerDump {
         Self { index, state, task, duration, snapshot: snapshot.clone() }
     }
 
-    /// Returns its index, from 0.
+    /// Returns the worker's index, from 0.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// Returns whether it polls, searches or sleeps.
+    /// Returns whether the worker polls, searches or sleeps.
     pub fn state(&self) -> WorkerState {
         self.state
     }
 
-    /// Returns the task that it polls.
+    /// Returns the task that the worker polls.
     pub fn task(&self) -> Option<&TaskInfo> {
         self.task.as_ref()
     }
 
-    /// Returns how long it has slept, or has been in the same poll.
+    /// Returns how long the worker has slept, or has been in the same poll.
     ///
     /// The watchdog measures polls at intervals of 10 ms, or 25 ms on a current-thread runtime. A
     /// poll that is younger has no duration yet.
@@ -91,27 +130,70 @@ impl WorkerDump {
         self.duration
     }
 
-    /// Returns the number of tasks in its own queue, without the LIFO slot.
+    /// Returns the number of tasks in the worker's own queue, without the LIFO slot.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use wakeful::runtime::Handle;
+    ///
+    /// let worker_queue = || Handle::current().dump().workers()[0].queued();
+    /// assert_eq!(worker_queue(), 0);
+    /// wakeful::spawn(async {}).await.unwrap();
+    /// assert_eq!(worker_queue(), 0);
+    /// # }
+    /// ```
     pub fn queued(&self) -> usize {
         self.snapshot.queued
     }
 
-    /// Returns the number of its timers.
+    /// Returns the number of timers that the worker drives.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use wakeful::runtime::Handle;
+    ///
+    /// wakeful::spawn(wakeful::time::sleep(Duration::from_secs(60)));
+    /// wakeful::task::yield_now().await;
+    /// assert_eq!(Handle::current().dump().workers()[0].timers(), 1);
+    /// # }
+    /// ```
     pub fn timers(&self) -> usize {
         self.snapshot.timers
     }
 
-    /// Returns the number of descriptors registered with its poller.
+    /// Returns the number of descriptors registered with the worker's poller.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UdpSocket;
+    /// use wakeful::runtime::Handle;
+    ///
+    /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
+    /// assert_eq!(Handle::current().dump().workers()[0].sources(), 1);
+    /// # drop(socket);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn sources(&self) -> usize {
         self.snapshot.sources
     }
 
-    /// Returns the number of polls, as of the last pass through its loop.
+    /// Returns the number of polls, as of the last pass through the worker's loop.
     pub fn polls(&self) -> u64 {
         self.snapshot.polls
     }
 
-    /// Returns how long it was busy.
+    /// Returns how long the worker was busy.
     pub fn busy(&self) -> Duration {
         self.snapshot.busy
     }

@@ -1,7 +1,7 @@
-//! Spawn places whose tasks only become more.
+//! Spawn sites whose tasks only become more.
 //!
-//! A place with many tasks is watched. The watch starts anew when the tasks become fewer, or when the
-//! tasks that it began with run or end: then they are no leak. Tasks of a busy server run all the time,
+//! A site with many tasks is watched. The watch starts anew when the tasks become fewer, or when the
+//! tasks that it began with run or end: then they are not a leak. Tasks of a busy server run all the time,
 //! and a burst does not grow any more, so neither is reported. Nor are tasks that wait for descriptors:
 //! a server has one for each idle connection.
 
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::panic::Location;
 use std::time::Duration;
 
-/// The fewest tasks of one place that are watched.
+/// The fewest tasks of one site that are watched.
 const MANY: usize = 1000;
 /// How often the tasks must have become more.
 const MIN_RISES: u32 = 3;
@@ -21,9 +21,9 @@ const MIN_SAMPLES: u32 = 3;
 /// may wait for a descriptor.
 const EXCEPTION: usize = 20;
 
-/// The tasks of one place in one walk.
+/// The tasks of one site in one walk.
 #[derive(Clone, Copy, Default)]
-pub(super) struct PlaceCount {
+pub(super) struct SiteCount {
     pub(super) alive: usize,
     /// Tasks that have not run since the watch began.
     pub(super) unmoved: usize,
@@ -31,12 +31,12 @@ pub(super) struct PlaceCount {
     pub(super) for_descriptors: usize,
 }
 
-/// All places that are watched.
+/// All sites that are watched.
 #[derive(Default)]
-pub(super) struct Growth(HashMap<&'static Location<'static>, PlaceWatch>);
+pub(super) struct Growth(HashMap<&'static Location<'static>, SiteWatch>);
 
-/// The watch of one place.
-struct PlaceWatch {
+/// The watch of one site.
+struct SiteWatch {
     since: Duration,
     /// Tasks that the watch began with.
     alive: usize,
@@ -47,13 +47,13 @@ struct PlaceWatch {
     told: usize,
 }
 
-impl PlaceWatch {
+impl SiteWatch {
     fn new(now: Duration, alive: usize, told: usize) -> Self {
         Self { since: now, alive, rises: 0, last_at: now, last_alive: alive, told }
     }
 
     /// Adds a sample. Returns whether the tasks only become more.
-    fn add(&mut self, count: PlaceCount, now: Duration, spacing: Duration) -> bool {
+    fn add(&mut self, count: SiteCount, now: Duration, spacing: Duration) -> bool {
         let has_run = self.alive.saturating_sub(count.unmoved);
         let have_run = has_run * EXCEPTION > self.alive;
         let are_connections = count.for_descriptors * EXCEPTION > count.alive;
@@ -72,26 +72,26 @@ impl PlaceWatch {
 }
 
 impl Growth {
-    /// Returns since when tasks of this place are watched, in milliseconds of the runtime's clock.
-    pub(super) fn watched_ms(&self, place: &'static Location<'static>) -> Option<u32> {
-        self.0.get(place).map(|watch| watch.since.as_millis() as u32)
+    /// Returns since when tasks of this site are watched, in milliseconds of the runtime's clock.
+    pub(super) fn watched_ms(&self, site: &'static Location<'static>) -> Option<u32> {
+        self.0.get(site).map(|watch| watch.since.as_millis() as u32)
     }
 
-    /// Adds the counts of a walk. Returns the places that only grow, without what the tasks wait for.
+    /// Adds the counts of a walk. Returns the sites that only grow, without what the tasks wait for.
     ///
-    /// A place is told to the hook again when it has twice as many tasks.
+    /// A site is told to the hook again when it has twice as many tasks.
     pub(super) fn update(
         &mut self,
-        places: HashMap<&'static Location<'static>, PlaceCount>,
+        sites: HashMap<&'static Location<'static>, SiteCount>,
         now: Duration,
         spacing: Duration,
         audience: Audience,
     ) -> Vec<GrowingTasks> {
-        let is_many = |count: &PlaceCount| count.alive >= MANY;
-        self.0.retain(|place, _| places.get(place).is_some_and(is_many));
+        let is_many = |count: &SiteCount| count.alive >= MANY;
+        self.0.retain(|site, _| sites.get(site).is_some_and(is_many));
         let mut growing = Vec::new();
-        for (spawned_at, count) in places.into_iter().filter(|(_, count)| is_many(count)) {
-            let new = || PlaceWatch::new(now, count.alive, 0);
+        for (spawned_at, count) in sites.into_iter().filter(|(_, count)| is_many(count)) {
+            let new = || SiteWatch::new(now, count.alive, 0);
             let Some(watch) = self.0.get_mut(spawned_at) else {
                 self.0.insert(spawned_at, new());
                 continue;
@@ -120,7 +120,7 @@ mod tests {
 
     const SPACING: Duration = Duration::from_secs(3);
 
-    /// Feeds one place with samples of (second, alive, unmoved). Returns what is told at each.
+    /// Feeds one site with samples of (second, alive, unmoved). Returns what is told at each.
     fn tell(samples: &[(u64, usize, usize)]) -> Vec<Option<usize>> {
         tell_of(samples, |_| 0)
     }
@@ -130,15 +130,15 @@ mod tests {
         samples: &[(u64, usize, usize)],
         for_descriptors: fn(usize) -> usize,
     ) -> Vec<Option<usize>> {
-        let (mut growth, place) = (Growth::default(), Location::caller());
+        let (mut growth, site) = (Growth::default(), Location::caller());
         let sample = |(second, alive, unmoved): &(u64, usize, usize)| {
-            let count = PlaceCount {
+            let count = SiteCount {
                 alive: *alive,
                 unmoved: *unmoved,
                 for_descriptors: for_descriptors(*alive),
             };
             let now = Duration::from_secs(*second);
-            let told = growth.update([(place, count)].into(), now, SPACING, Audience::Hook);
+            let told = growth.update([(site, count)].into(), now, SPACING, Audience::Hook);
             told.first().map(GrowingTasks::alive)
         };
         samples.iter().map(sample).collect()

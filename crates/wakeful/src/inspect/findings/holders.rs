@@ -5,6 +5,7 @@ use crate::inspect::dump::{TaskDump, TaskState};
 use crate::inspect::report::{LastingHolder, SlowHolder};
 use crate::task::block_on::is_block_on_id;
 use crate::task::runnable::TaskRef;
+use crate::task::state::COMPLETE;
 use crate::task::wait_kind::WaitKind;
 use crate::wait::ownership::owner::Owner;
 use crate::watchdog::snapshot::{Inspectable, WorkerSnapshot};
@@ -42,7 +43,7 @@ impl<'a> Tasks<'a> {
     }
 
     /// Finds a task or `block_on` future of the runtime by its number.
-    fn find(&self, number: u64) -> Option<TaskDump> {
+    pub(super) fn find(&self, number: u64) -> Option<TaskDump> {
         let config = &self.scheduler.base().config;
         let now = config.env.clock.elapsed();
         if is_block_on_id(number) {
@@ -52,6 +53,17 @@ impl<'a> Tasks<'a> {
         }
         let all = self.collected.get_or_init(|| self.collect());
         Some(TaskDump::of_task(all.by_number.get(&number)?, &all.workers, &all.elsewhere, now))
+    }
+
+    /// Returns whether a task or `block_on` future has spawned a living task, other than `except`.
+    pub(super) fn has_other_child(&self, number: u64, except: u64) -> bool {
+        let all = self.collected.get_or_init(|| self.collect());
+        // The header has the lower half of the parent's number.
+        all.by_number.iter().any(|(child, task)| {
+            *child != except
+                && task.header().parent.get() == number as u32
+                && !task.state().has(COMPLETE)
+        })
     }
 }
 

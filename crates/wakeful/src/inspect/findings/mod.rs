@@ -1,5 +1,5 @@
 //! Situations that last: a lock that is not released, a panic that no task learns of, a closure that
-//! runs after an abort, tasks that only become more.
+//! runs after an abort, tasks that only become more, waits that may never end.
 //!
 //! None of them is a bug at first sight. A lock may be held for a moment, and a handle may be awaited
 //! later. So one scan finds nothing: [`Findings`] remembers when it saw a situation, and reports one
@@ -14,7 +14,8 @@
 //!
 //! - [`walk`]: one walk over all tasks collects the candidates.
 //! - [`holders`]: the story of a lock or permit that is not released.
-//! - [`growth`]: spawn places whose tasks only become more.
+//! - [`growth`]: spawn sites whose tasks only become more.
+//! - [`stalls`]: waits whose amounts or history say that they may never end.
 //!
 //! The watchdog observes after each deadlock scan, on the CPU share of the scan. A situation that is
 //! not observed again is forgotten. A clock that is paused tells nothing of how long a situation
@@ -22,12 +23,14 @@
 
 mod growth;
 mod holders;
+mod stalls;
 mod walk;
 
-use super::report::{AbortedClosure, Report, UnawaitedPanic};
+use super::report::{AbortedClosure, Report, Stalled, UnawaitedPanic};
 use crate::watchdog::snapshot::Inspectable;
 use growth::Growth;
 use holders::Tasks;
+use stalls::{StallGroup, StallKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::Location;
 use std::time::Duration;
@@ -39,10 +42,12 @@ pub(crate) struct Findings {
     lasting: BTreeMap<Key, Lasting>,
     /// Slow holders that were told, until no task waits for the resource.
     told_holders: BTreeSet<ToldHolder>,
+    /// Stalled waits that were told, until no task waits for that reason.
+    told_stalls: BTreeSet<StallKey>,
     growth: Growth,
 }
 
-/// The number of a resource, and where it was acquired. Tasks that take turns at one place make the same
+/// The number of a resource, and where it was acquired. Tasks that take turns at one site make the same
 /// mistake, so they are told once.
 type ToldHolder = (u64, Vec<Option<&'static Location<'static>>>);
 
@@ -55,6 +60,8 @@ enum Key {
     Panic(u64),
     /// The number of a closure.
     Aborted(u64),
+    /// A stalled wait, and the task that has waited longest.
+    Stalled(StallKey, u64),
 }
 
 /// When a situation was seen, by the runtime's clock.
@@ -71,6 +78,8 @@ const MAX_SEEN: usize = 64;
 const MAX_STORIES: usize = 8;
 /// A lock with one waiter is reported after this many times the time for several.
 const ONE_WAITER: u32 = 3;
+/// A stalled wait is reported after this many times the time for other situations.
+const STALL: u32 = 3;
 
 impl Lasting {
     fn see(&mut self, now: Duration) {
@@ -124,6 +133,8 @@ impl Findings {
             audience,
             observed: Observed::default(),
         };
+        let stalls = stalls::group(std::mem::take(&mut walk.stalls), |record| walk.waiters(record));
+        self.note_stalls(&mut round, scheduler, stalls, after.saturating_mul(STALL));
         self.note_holders(&mut round, scheduler, walk.take_contended(), after);
         for (task, is_closure) in walk.panicked {
             round.note(Key::Panic(task.number), Duration::MAX, after, |since| {
@@ -137,11 +148,43 @@ impl Findings {
         }
         let Round { now: lasting, mut observed, .. } = round;
         self.lasting = lasting;
-        for growing in self.growth.update(walk.places, now, after, audience) {
+        for growing in self.growth.update(walk.sites, now, after, audience) {
             let wait = walk::common_wait(scheduler, growing.spawned_at());
             observed.reports.push(Report::GrowingTasks(growing.with_wait(wait)));
         }
         observed
+    }
+
+    /// Notes waits that may never end. Each reason is told once, with the oldest wait.
+    fn note_stalls(
+        &mut self,
+        round: &mut Round,
+        scheduler: &dyn Inspectable,
+        groups: BTreeMap<StallKey, StallGroup>,
+        patience: Duration,
+    ) {
+        self.told_stalls.retain(|key| groups.contains_key(key));
+        let is_for_hook = round.audience == Audience::Hook;
+        let (tasks, mut stories) = (Tasks::new(scheduler), 0);
+        for (key, group) in groups {
+            if is_for_hook && self.told_stalls.contains(&key) {
+                continue;
+            }
+            let mut is_put_off = false;
+            let oldest = group.oldest.wait.task.number;
+            round.note(Key::Stalled(key, oldest), group.oldest.wait.waited, patience, |_| {
+                is_put_off = stories == MAX_STORIES;
+                let cause = (!is_put_off).then(|| group.oldest.cause(&tasks)).flatten()?;
+                stories += 1;
+                if is_for_hook {
+                    self.told_stalls.insert(key);
+                }
+                Some(Report::Stalled(Stalled::new(group.oldest.wait, cause, group.others)))
+            });
+            if is_put_off {
+                round.observed.look_again(patience);
+            }
+        }
     }
 
     /// Notes the holders of all resources that tasks wait for.

@@ -1,7 +1,8 @@
 //! One walk over all tasks, which collects what may become a finding.
 
 use super::Key;
-use super::growth::{Growth, PlaceCount};
+use super::growth::{Growth, SiteCount};
+use super::stalls::{StallCandidate, Waiter};
 use crate::inspect::dump::since;
 use crate::inspect::report::{CommonWait, OldestWaiter};
 use crate::inspect::task_info::TaskInfo;
@@ -11,7 +12,7 @@ use crate::task::state::{
     BLOCKING, CANCELLED, COMPLETE, EXEMPT, FOREVER, JOIN_INTEREST, NOTIFIED, RUNNING, Snapshot,
 };
 use crate::task::wait_kind::WaitKind;
-use crate::task::wait_record::{Link, RecordedWait, Wait, WaitRecord};
+use crate::task::wait_record::{Link, RecordedWait, Wait};
 use crate::task::wait_target::{RecordIndex, WaitTarget};
 use crate::wait::ownership::owner::Owner;
 use crate::wait::ownership::resource_record::ResourceRecord;
@@ -27,8 +28,10 @@ pub(super) struct Walk {
     pub(super) panicked: Vec<(TaskInfo, bool)>,
     /// Closures that were aborted and run.
     pub(super) aborted: Vec<TaskInfo>,
-    /// Tasks that are alive, by spawn place.
-    pub(super) places: HashMap<&'static Location<'static>, PlaceCount>,
+    /// Waits that may never end.
+    pub(super) stalls: Vec<StallCandidate>,
+    /// Tasks that are alive, by spawn site.
+    pub(super) sites: HashMap<&'static Location<'static>, SiteCount>,
 }
 
 /// A lock or semaphore that tasks wait for.
@@ -66,17 +69,24 @@ impl Walk {
             contended: BTreeMap::new(),
             panicked: Vec::new(),
             aborted: Vec::new(),
-            places: HashMap::new(),
+            stalls: Vec::new(),
+            sites: HashMap::new(),
         };
         let name = scheduler.base().config.block_on_name.as_deref();
         for root in scheduler.block_ons() {
-            if !root.record.is_polled() && !root.is_woken() {
-                let info = || TaskInfo::of_block_on(&root, name);
-                walk.add_waits(&root.record.waiting, now, info);
+            let waits = || !root.record.is_polled() && !root.is_woken();
+            if waits() {
+                let (info, wakers) = (|| TaskInfo::of_block_on(&root, name), root.live_wakers());
+                let poll = root.record.poll_stamp();
+                let is_same = || waits() && root.record.poll_stamp().same_poll(poll);
+                let record = &root.record.waiting;
+                let (wakers, is_exempt) = (wakers as u64, false);
+                let waiter = Waiter { record, wakers, poll, is_exempt, is_same: &is_same };
+                walk.add_waits(&waiter, now, info);
             }
         }
-        // Neighbours often have the same place, and a look-up costs more than the rest.
-        let mut run = PlaceRun::default();
+        // Neighbours often have the same site, and a look-up costs more than the rest.
+        let mut run = SiteRun::default();
         scheduler.each_task(&mut |task| {
             let (header, state) = (task.header(), task.state());
             let is_closure = state.has(BLOCKING);
@@ -87,26 +97,34 @@ impl Walk {
             if is_alive && is_closure && state.has(RUNNING) && state.has(CANCELLED) {
                 walk.aborted.push(TaskInfo::of_task(header));
             }
-            let waits = waits(state);
+            let (poll, waits_now) = (header.poll_stamp(), waits(state));
+            let is_same = || waits(task.state()) && header.poll_stamp().same_poll(poll);
+            let (record, wakers) = (&header.waiting, state.wakers());
+            let is_exempt = state.has(EXEMPT | FOREVER);
+            let waiter = Waiter { record, wakers, poll, is_exempt, is_same: &is_same };
             let is_for_descriptor =
-                waits && walk.add_waits(&header.waiting, now, || Some(TaskInfo::of_task(header)));
-            if is_alive && !is_closure && !state.has(EXEMPT | FOREVER) {
-                run.add(&mut walk.places, growth, header, waits, now);
+                waits_now && walk.add_waits(&waiter, now, || Some(TaskInfo::of_task(header)));
+            if is_alive && !is_closure && !is_exempt {
+                run.add(&mut walk.sites, growth, header, waits_now, now);
                 run.count.for_descriptors += usize::from(is_for_descriptor);
             }
         });
-        run.end(&mut walk.places);
+        run.end(&mut walk.sites);
         walk
     }
 
-    /// Adds the locks that a task waits for. Returns whether it waits for a descriptor.
+    /// Adds the locks that a task waits for, and a wait that may never end. Returns whether it waits for
+    /// a descriptor.
     fn add_waits(
         &mut self,
-        record: &WaitRecord,
+        waiter: &Waiter<'_>,
         now: Duration,
         info: impl Fn() -> Option<TaskInfo>,
     ) -> bool {
-        let (waits, _) = record.waits();
+        let (waits, is_complete) = waiter.record.waits();
+        if is_complete {
+            self.stalls.extend(StallCandidate::find(waiter, &waits, now, &info));
+        }
         let is_for_descriptor = waits.iter().any(|it| it.wait.kind.is_for_descriptor());
         for (index, wait) in lock_waits(waits) {
             let waited = since(now, wait.since_ms);
@@ -124,6 +142,11 @@ impl Walk {
         is_for_descriptor
     }
 
+    /// Returns how many tasks wait for the lock or semaphore of this record.
+    pub(super) fn waiters(&self, index: RecordIndex) -> usize {
+        self.contended.get(&index.0).map_or(0, |contended| contended.waiters)
+    }
+
     pub(super) fn take_contended(&mut self) -> Vec<Contended> {
         std::mem::take(&mut self.contended).into_values().collect()
     }
@@ -136,7 +159,7 @@ impl Contended {
     }
 
     /// Returns all owners, and the key of the situation that they own it. `None` if an owner is not
-    /// named, or is no task.
+    /// named, or is not a task.
     pub(super) fn owned_by(&self) -> Option<(Key, Vec<Owner>)> {
         let mut owners = self.record.owners();
         let is_named = !owners.is_empty() && !self.record.has_unlisted();
@@ -149,28 +172,28 @@ impl Contended {
     }
 }
 
-/// Counts neighbours of one spawn place.
+/// Counts neighbours of one spawn site.
 #[derive(Default)]
-struct PlaceRun {
-    place: Option<&'static Location<'static>>,
-    /// Since when tasks of this place are watched.
+struct SiteRun {
+    site: Option<&'static Location<'static>>,
+    /// Since when tasks of this site are watched.
     watched_ms: Option<u32>,
-    count: PlaceCount,
+    count: SiteCount,
 }
 
-impl PlaceRun {
+impl SiteRun {
     fn add(
         &mut self,
-        places: &mut HashMap<&'static Location<'static>, PlaceCount>,
+        sites: &mut HashMap<&'static Location<'static>, SiteCount>,
         growth: &Growth,
         header: &Header,
         waits: bool,
         now: Duration,
     ) {
-        let place = header.origin.get().spawned_at();
-        if !self.place.is_some_and(|other| std::ptr::eq(other, place)) {
-            self.end(places);
-            (self.place, self.watched_ms) = (Some(place), growth.watched_ms(place));
+        let site = header.origin.get().spawned_at();
+        if !self.site.is_some_and(|other| std::ptr::eq(other, site)) {
+            self.end(sites);
+            (self.site, self.watched_ms) = (Some(site), growth.watched_ms(site));
         }
         self.count.alive += 1;
         // Spawned and waiting since before the watch began: it has not run since.
@@ -183,10 +206,10 @@ impl PlaceRun {
         self.count.unmoved += usize::from(is_unmoved);
     }
 
-    fn end(&mut self, places: &mut HashMap<&'static Location<'static>, PlaceCount>) {
+    fn end(&mut self, sites: &mut HashMap<&'static Location<'static>, SiteCount>) {
         let count = std::mem::take(&mut self.count);
-        if let Some(place) = self.place.take() {
-            let sum = places.entry(place).or_default();
+        if let Some(site) = self.site.take() {
+            let sum = sites.entry(site).or_default();
             sum.alive += count.alive;
             sum.unmoved += count.unmoved;
             sum.for_descriptors += count.for_descriptors;
@@ -194,21 +217,21 @@ impl PlaceRun {
     }
 }
 
-/// Returns what most tasks of a spawn place wait for.
+/// Returns what most tasks of a spawn site wait for.
 pub(super) fn common_wait(
     scheduler: &dyn Inspectable,
-    place: &'static Location<'static>,
+    site: &'static Location<'static>,
 ) -> Option<CommonWait> {
     let mut waits_by_site: HashMap<(u8, &'static Location<'static>), CommonWait> = HashMap::new();
     scheduler.each_task(&mut |task| {
         let header = task.header();
         if waits(task.state())
-            && header.origin.get().spawned_at() == place
+            && header.origin.get().spawned_at() == site
             && let Some(recorded) = header.waiting.waits().0.first()
         {
             let (wait, at_resource) = (recorded.wait, recorded.at_resource);
-            let place = wait.kind.place(wait.target.target(), at_resource);
-            let new = CommonWait { kind: wait.kind, site: wait.site, place, tasks: 0 };
+            let site_label = wait.kind.site_label(wait.target.target(), at_resource);
+            let new = CommonWait { kind: wait.kind, site: wait.site, site_label, tasks: 0 };
             waits_by_site.entry((wait.kind as u8, wait.site)).or_insert(new).tasks += 1;
         }
     });

@@ -7,11 +7,40 @@ use crate::inspect::task_info::TaskInfo;
 use std::fmt;
 use std::time::Duration;
 
-/// A closure of [`spawn_blocking`](crate::task::spawn_blocking) that was aborted while it ran, and still
-/// runs some seconds later.
+/// A blocking closure that was aborted while it ran, and still runs some seconds later.
 ///
-/// An abort has no effect on a closure that has started. It is
-/// [suspected](super::Certainty::Suspected): the closure may end by itself.
+/// An abort has no effect on a closure of [`spawn_blocking`](crate::task::spawn_blocking) that has
+/// started. The report is [suspected](super::Certainty::Suspected): the closure may end by itself.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use wakeful::inspect::Report;
+/// use wakeful::runtime::{Builder, Handle};
+/// use wakeful::task::spawn_blocking;
+///
+/// let rt = Builder::new_current_thread()
+///     .report_lasting_after(Some(Duration::ZERO))
+///     .on_report(|_| {})
+///     .build()?;
+/// let (end, ended) = mpsc::channel::<()>();
+/// let (start, started) = wakeful::sync::oneshot::channel();
+/// rt.block_on(async {
+///     let closure = spawn_blocking(move || {
+///         start.send(()).unwrap();
+///         ended.recv()
+///     });
+///     started.await.unwrap();
+///     closure.abort();
+///     let found = Handle::current().diagnose();
+///     let Report::AbortedClosure(report) = &found[0] else { panic!("{found:?}") };
+///     assert_eq!(report.task().id(), Some(closure.id()));
+/// });
+/// drop(end);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct AbortedClosure {
     task: TaskInfo,
@@ -29,7 +58,7 @@ impl AbortedClosure {
         &self.task
     }
 
-    /// Returns how long ago it was aborted, at least.
+    /// Returns how long ago the closure was aborted, at least.
     pub fn since(&self) -> Duration {
         self.since
     }

@@ -15,6 +15,32 @@ use std::time::Duration;
 ///
 /// The poll may return later, so the report is always [suspected](super::Certainty::Suspected). Time in
 /// which a thread of the process was ready to run and had no CPU does not count, unless the poll sleeps.
+/// A poll that panics is not reported while the panic hook computes: the panic is about to end the poll.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use wakeful::inspect::Report;
+/// use wakeful::runtime::Builder;
+///
+/// # fn main() -> std::io::Result<()> {
+/// let (tell, told) = mpsc::channel();
+/// let rt = Builder::new_multi_thread()
+///     .report_blocked_after(Some(Duration::from_millis(30)))
+///     .on_report(move |report| drop(tell.send(report.clone())))
+///     .build()?;
+/// rt.block_on(rt.spawn(async move {
+///     // Blocks its worker until the report is there.
+///     let Ok(Report::Blocked(blocked)) = told.recv() else { panic!("another report") };
+///     assert_eq!(blocked.task().id(), Some(wakeful::task::id()));
+///     assert!(blocked.worker().is_some() && blocked.duration() >= Duration::from_millis(30));
+///     println!("{:?} in {:?}", blocked.system_call(), blocked.stack().first());
+/// })).unwrap();
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Blocked {
     task: TaskInfo,
@@ -41,15 +67,27 @@ impl Blocked {
         Self { task, role, duration, future, system_call, stack, shows_all, stamp }
     }
 
+    /// Returns whether the thread computes inside the panic hook, which ends with the poll.
+    ///
+    /// With `RUST_BACKTRACE=1` the hook of std looks up the names of all frames. This takes more than
+    /// 100 ms in a debug build.
+    pub(crate) fn is_in_panic_hook(&self) -> bool {
+        let is_hook = |name: &String| {
+            let function = name.strip_prefix("std::panicking::");
+            function.is_some_and(|it| it.contains("panic_with_hook") || it.contains("default_hook"))
+        };
+        self.system_call.is_none() && self.stack().iter().any(is_hook)
+    }
+
     /// Returns the task.
     pub fn task(&self) -> &TaskInfo {
         &self.task
     }
 
-    /// Returns the index of the worker that it blocks. `None` for a spare worker, and for a thread in
-    /// `block_on` that drives a local set.
+    /// Returns the index of the worker that the poll blocks.
     ///
-    /// The thread in `block_on` of a current-thread runtime is worker 0.
+    /// The thread in `block_on` of a current-thread runtime is worker 0. `None` for a spare worker,
+    /// and for a thread in `block_on` that drives a local set.
     pub fn worker(&self) -> Option<usize> {
         match self.role {
             PollingThread::Worker(index) => Some(index),
@@ -68,10 +106,33 @@ impl Blocked {
         self.future
     }
 
-    /// Returns the system call that the thread was blocked in, with the descriptors that it waits for:
-    /// `poll on descriptor 9 (127.0.0.1:40112 to 127.0.0.53:53)`.
+    /// Returns the system call that the thread was blocked in, with the descriptors that it waits
+    /// for.
     ///
-    /// `None` if the thread computed, or the kernel does not tell.
+    /// An example is `poll on descriptor 9 (127.0.0.1:40112 to 127.0.0.53:53)`. `None` if the
+    /// thread computed, or the kernel does not tell.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use wakeful::inspect::Report;
+    /// use wakeful::runtime::Builder;
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// let (tell, told) = mpsc::channel();
+    /// let rt = Builder::new_multi_thread()
+    ///     .report_blocked_after(Some(Duration::from_millis(30)))
+    ///     .on_report(move |report| drop(tell.send(report.clone())))
+    ///     .build()?;
+    /// rt.block_on(rt.spawn(async move {
+    ///     let Ok(Report::Blocked(blocked)) = told.recv() else { panic!("another report") };
+    ///     println!("blocked in {}", blocked.system_call().unwrap_or("no system call")); // futex
+    /// })).unwrap();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn system_call(&self) -> Option<&str> {
         self.system_call.as_deref()
     }
@@ -85,7 +146,7 @@ impl Blocked {
         self.stack.names()
     }
 
-    /// Returns the functions of [`stack`](Self::stack) with the places in their source files.
+    /// Returns the functions of [`stack`](Self::stack) with the sites in their source files.
     pub fn frames(&self) -> impl Iterator<Item = StackFrame<'_>> {
         self.stack.frames()
     }
@@ -105,7 +166,7 @@ impl fmt::Display for Blocked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "blocked: {} has been inside one poll for {}, on ",
+            "blocked (suspected): {} has been inside one poll for {}, on ",
             self.task,
             Short(self.duration)
         )?;

@@ -67,7 +67,7 @@ pub enum Certainty {
 }
 
 impl Certainty {
-    pub(super) fn name(self) -> &'static str {
+    pub(in crate::inspect) fn name(self) -> &'static str {
         match self {
             Certainty::Suspected => "suspected",
             Certainty::Proven => "proven",

@@ -1,169 +1,12 @@
 //! Cycles in the wait-for graph: deadlocks and futurelocks.
 
-use super::json::ReportPlace;
+use super::edge::Edge;
+use super::json::ReportSite;
 use super::stamp::Stamp;
-use super::text::{Short, field};
 use super::{Certainty, Content, Exit};
 use crate::inspect::task_info::TaskInfo;
 use crate::task::wait_kind::WaitKind;
 use std::fmt;
-use std::panic::Location;
-use std::time::Duration;
-
-/// One edge of a cycle: a task that waits, and the task that holds what it waits for.
-#[derive(Clone, Debug)]
-pub struct Edge {
-    pub(crate) task: TaskInfo,
-    pub(crate) wait: WaitKind,
-    pub(crate) resource_id: u64,
-    pub(crate) site: &'static Location<'static>,
-    pub(crate) waited: Duration,
-    pub(crate) holder: TaskInfo,
-    pub(crate) acquired_at: Option<&'static Location<'static>>,
-    pub(crate) unpolled: bool,
-    pub(crate) queued_ahead: bool,
-    pub(crate) may_have_moved: bool,
-    pub(crate) may_be_aborted: bool,
-    pub(crate) exits: Vec<Exit>,
-}
-
-impl Edge {
-    /// Returns the task that waits.
-    pub fn task(&self) -> &TaskInfo {
-        &self.task
-    }
-
-    /// Returns the call in which it waits, for example `"Mutex::lock"`.
-    pub fn kind(&self) -> &'static str {
-        self.wait.name()
-    }
-
-    /// Returns a number that is equal for all tasks that wait for the same resource.
-    pub fn resource_id(&self) -> u64 {
-        self.resource_id
-    }
-
-    /// Returns the place of that call in the program.
-    pub fn site(&self) -> &'static Location<'static> {
-        self.site
-    }
-
-    /// Returns the task that holds the resource, or the joined task.
-    pub fn holder(&self) -> &TaskInfo {
-        &self.holder
-    }
-
-    /// Returns where the holder acquired the resource, or `None` for a joined task.
-    ///
-    /// For a holder that is only [queued ahead](Self::is_queued_ahead): where it waits.
-    pub fn acquired_at(&self) -> Option<&'static Location<'static>> {
-        self.acquired_at
-    }
-
-    /// Returns whether the holder does not hold the resource, but is queued ahead of the task.
-    ///
-    /// Free permits are kept for the waiter at the head of the queue. For example, a writer that waits
-    /// for readers keeps further readers waiting.
-    pub fn is_queued_ahead(&self) -> bool {
-        self.queued_ahead
-    }
-
-    /// Returns whether the resource has given out owned guards or permits, which can be moved freely.
-    ///
-    /// Then the holder acquired the resource, and another task or thread may have it now.
-    pub fn may_have_moved(&self) -> bool {
-        self.may_have_moved
-    }
-
-    /// Returns whether the resource was granted to a future that was not polled since.
-    pub fn is_unpolled(&self) -> bool {
-        self.unpolled
-    }
-
-    /// Returns what else the task waits for, which can end the deadlock before a time-out or an abort
-    /// does.
-    ///
-    /// Empty if nothing but the resource can wake the task.
-    pub fn exits(&self) -> &[Exit] {
-        &self.exits
-    }
-
-    /// Returns where the task waits, where the holder acquired the resource, and where the exits are.
-    fn places(&self) -> impl Iterator<Item = ReportPlace<'_>> {
-        let acquired = if self.queued_ahead { "queued" } else { "acquired" };
-        let waits = ReportPlace { what: "waits", task: &self.task, at: self.site };
-        let at = self.acquired_at.into_iter();
-        let held = at.map(move |at| ReportPlace { what: acquired, task: &self.holder, at });
-        let exits = self.exits.iter().filter_map(Exit::site);
-        let exits = exits.map(|at| ReportPlace { what: "exit", task: &self.task, at });
-        std::iter::once(waits).chain(held).chain(exits)
-    }
-
-    fn is_for(&self, kind: WaitKind) -> bool {
-        self.wait == kind
-    }
-
-    /// Writes the lines below the task's name. The text says of the tasks in `listed` where they were
-    /// spawned.
-    fn write(&self, f: &mut fmt::Formatter<'_>, indent: &str, listed: &[Edge]) -> fmt::Result {
-        let (kind, site, waited) = (self.kind(), self.site, Short(self.waited));
-        // A JoinHandle knows only where its task was spawned.
-        let at = if self.is_for(WaitKind::Join) { ", spawned at" } else { " at" };
-        field(f, indent, "waiting", format_args!("{kind}{at} {site}, for {waited}"))?;
-        let is_listed = listed.iter().any(|edge| edge.task == self.holder);
-        let holder = if is_listed { self.holder.to_string() } else { format!("{:#}", self.holder) };
-        let at = self.acquired_at.map_or(String::new(), |site| format!(" at {site}"));
-        match self.wait {
-            _ if self.queued_ahead => {
-                field(f, indent, "behind", format_args!("{holder}, which waits{at}"))?
-            }
-            _ if self.unpolled => {
-                let future = format_args!("{holder}, whose future{at} was not polled since");
-                field(f, indent, "granted to", future)?;
-            }
-            WaitKind::Join => field(f, indent, "joins", format_args!("{holder}"))?,
-            WaitKind::PoolThread => {
-                let behind =
-                    format_args!("{holder}: all threads of the blocking pool are occupied");
-                field(f, indent, "behind", behind)?;
-            }
-            WaitKind::BlockOn => {
-                field(
-                    f,
-                    indent,
-                    "inside",
-                    format_args!("its poll, for the future of that block_on"),
-                )?;
-            }
-            WaitKind::MpscSend => {
-                field(f, indent, "receiver", format_args!("last used by {holder},{at}"))?;
-            }
-            WaitKind::OnceCell => {
-                field(f, indent, "computed by", format_args!("{holder}, started{at}"))?;
-            }
-            _ if self.may_have_moved => {
-                let what = if self.is_for(WaitKind::Semaphore) { "permit" } else { "guard" };
-                let acquired = format_args!("{holder},{at}");
-                field(f, indent, "acquired by", acquired)?;
-                field(
-                    f,
-                    indent,
-                    "",
-                    format_args!("perhaps as an owned {what}, which may have been moved"),
-                )?;
-            }
-            _ => field(f, indent, "held by", format_args!("{holder}, acquired{at}"))?,
-        }
-        field(f, indent, "spawned", format_args!("at {}", self.task.spawned_at()))
-    }
-}
-
-impl fmt::Display for Edge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.task)?;
-        self.write(f, "    ", &[])
-    }
-}
 
 /// What the claim rests on that a cycle does not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,6 +30,11 @@ struct Cycle {
 }
 
 impl Cycle {
+    fn new(mut edges: Vec<Edge>, basis: Basis) -> Self {
+        edges.iter_mut().flat_map(|edge| &mut edge.exits).for_each(Exit::describe_descriptor);
+        Self { edges, basis, stamp: Stamp::now() }
+    }
+
     fn certainty(&self) -> Certainty {
         match self.basis {
             Basis::OnlyJoins | Basis::NothingRuns => Certainty::Proven,
@@ -349,6 +197,38 @@ impl Cycle {
 ///
 /// A task in `select!` or `timeout` can be part of it. Then the other branches that the task waits for
 /// are its [exits](Edge::exits), and the deadlock is reported after two seconds without a poll.
+///
+/// # Examples
+///
+/// Two tasks that lock two mutexes in opposite order:
+///
+/// ```
+/// use std::sync::Arc;
+/// use wakeful::inspect::Report;
+/// use wakeful::runtime::{Builder, Handle};
+/// use wakeful::sync::Mutex;
+/// use wakeful::task::yield_now;
+///
+/// # Builder::new_current_thread().on_report(|_| {}).build()?.block_on(async {
+/// let (a, b) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
+/// let tasks = [(a.clone(), b.clone()), (b, a)].map(|(first, second)| {
+///     wakeful::spawn(async move {
+///         let _first = first.lock().await;
+///         yield_now().await;
+///         let _second = second.lock().await;
+///     })
+/// });
+/// yield_now().await;
+/// yield_now().await;
+///
+/// let found = Handle::current().diagnose();
+/// let Report::Deadlock(deadlock) = &found[0] else { panic!("{found:?}") };
+/// assert_eq!(deadlock.edges().len(), 2);
+/// assert!(deadlock.to_string().starts_with("deadlock (suspected): 2 tasks wait for each other"));
+/// # tasks.map(|task| task.abort());
+/// # });
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Deadlock(Cycle);
 
@@ -359,12 +239,48 @@ pub struct Deadlock(Cycle);
 ///
 /// It is [proven](Certainty::Proven) if no code of the process can run any more. Otherwise it is
 /// [suspected](Certainty::Suspected): the program may have moved the future to another task or thread.
+///
+/// # Examples
+///
+/// A `select!` that borrows a `lock()` future and takes another branch:
+///
+/// ```
+/// use std::pin::pin;
+/// use std::sync::Arc;
+/// use wakeful::inspect::Report;
+/// use wakeful::runtime::{Builder, Handle};
+/// use wakeful::sync::Mutex;
+/// use wakeful::task::yield_now;
+///
+/// # Builder::new_current_thread().on_report(|_| {}).build()?.block_on(async {
+/// let lock = Arc::new(Mutex::new(()));
+/// let guard = lock.lock().await;
+/// let clone = lock.clone();
+/// let task = wakeful::spawn(async move {
+///     let mut waiting = pin!(clone.lock());
+///     wakeful::select! {
+///         _ = &mut waiting => {}
+///         _ = yield_now() => drop(clone.lock().await),
+///     }
+/// });
+/// yield_now().await;
+/// yield_now().await;
+/// drop(guard); // grants the lock to `waiting`, which is not polled any more
+/// yield_now().await;
+///
+/// let found = Handle::current().diagnose();
+/// let Report::Futurelock(report) = &found[0] else { panic!("{found:?}") };
+/// assert!(report.edges()[0].is_unpolled());
+/// # task.abort();
+/// # });
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Futurelock(Cycle);
 
 impl Deadlock {
     pub(crate) fn new(edges: Vec<Edge>, basis: Basis) -> Self {
-        Self(Cycle { edges, basis, stamp: Stamp::now() })
+        Self(Cycle::new(edges, basis))
     }
 
     /// Returns the edges in the order of the cycle.
@@ -398,7 +314,7 @@ impl Deadlock {
 
 impl Futurelock {
     pub(crate) fn new(edges: Vec<Edge>, basis: Basis) -> Self {
-        Self(Cycle { edges, basis, stamp: Stamp::now() })
+        Self(Cycle::new(edges, basis))
     }
 
     /// Returns the edges in the order of the cycle.
@@ -424,8 +340,8 @@ impl Content for Deadlock {
         self.edges().iter().map(Edge::task).collect()
     }
 
-    fn places(&self) -> Vec<ReportPlace<'_>> {
-        self.edges().iter().flat_map(Edge::places).collect()
+    fn sites(&self) -> Vec<ReportSite<'_>> {
+        self.edges().iter().flat_map(Edge::sites).collect()
     }
 }
 
@@ -451,8 +367,8 @@ impl Content for Futurelock {
         self.edges().iter().map(Edge::task).collect()
     }
 
-    fn places(&self) -> Vec<ReportPlace<'_>> {
-        self.edges().iter().flat_map(Edge::places).collect()
+    fn sites(&self) -> Vec<ReportSite<'_>> {
+        self.edges().iter().flat_map(Edge::sites).collect()
     }
 }
 

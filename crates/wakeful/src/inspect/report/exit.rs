@@ -48,12 +48,14 @@ use std::time::Duration;
 pub struct Exit {
     reason: ExitReason,
     remaining: Option<Duration>,
+    /// The descriptor of the wait, with its addresses. Another one may have its number later.
+    descriptor: Option<String>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum ExitReason {
     /// A wait that the task has recorded. The text says what the site is.
-    Wait { wait: Wait, place: &'static str },
+    Wait { wait: Wait, site_label: &'static str },
     /// Another future of a collection that polls its futures with wakers of its own.
     Collection,
     /// Wakers that belong to no recorded wait.
@@ -62,15 +64,28 @@ pub(crate) enum ExitReason {
 
 impl Exit {
     pub(crate) fn new(wait: &Wait, at_resource: bool, remaining: Option<Duration>) -> Self {
-        let place = wait.kind.place(wait.target.target(), at_resource);
-        Self { reason: ExitReason::Wait { wait: *wait, place }, remaining }
+        let site_label = wait.kind.site_label(wait.target.target(), at_resource);
+        let reason = ExitReason::Wait { wait: *wait, site_label };
+        Self { reason, remaining, descriptor: None }
+    }
+
+    /// Looks up what the descriptor of the wait is, which takes system calls. Called once it is certain
+    /// that the exit is reported.
+    pub(super) fn describe_descriptor(&mut self) {
+        if let ExitReason::Wait { wait, .. } = self.reason
+            && wait.kind.is_for_descriptor()
+            && let WaitTarget::Number(number) = wait.target.target()
+        {
+            self.descriptor = descriptor::describe(number);
+        }
     }
 
     pub(crate) fn unnamed(reason: ExitReason) -> Self {
-        Self { reason, remaining: None }
+        Self { reason, remaining: None, descriptor: None }
     }
 
-    /// Returns the call that waits for it, for example `"timeout"` or `"watch::Receiver::changed"`.
+    /// Returns the call that waits for the exit, for example `"timeout"` or
+    /// `"watch::Receiver::changed"`.
     ///
     /// `"unknown"` if it is not one of wakeful's own futures.
     pub fn kind(&self) -> &'static str {
@@ -80,7 +95,9 @@ impl Exit {
         }
     }
 
-    /// Returns the place of that call, or where its resource was made. `None` if it is not known.
+    /// Returns the site of the call that waits, or where its resource was made.
+    ///
+    /// `None` if it is not known.
     pub fn site(&self) -> Option<&'static Location<'static>> {
         match self.reason {
             ExitReason::Wait { wait, .. } => Some(wait.site),
@@ -88,7 +105,7 @@ impl Exit {
         }
     }
 
-    /// Returns the time until it happens, for a timer or a time-out.
+    /// Returns the time until the exit happens, for a timer or a time-out.
     pub fn remaining(&self) -> Option<Duration> {
         self.remaining
     }
@@ -102,8 +119,8 @@ impl Exit {
 
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (wait, place) = match &self.reason {
-            ExitReason::Wait { wait, place } => (wait, place),
+        let (wait, label) = match &self.reason {
+            ExitReason::Wait { wait, site_label: label } => (wait, label),
             ExitReason::Collection => {
                 return f.write_str(
                     "another future of the same collection, such as a FuturesUnordered",
@@ -128,14 +145,16 @@ impl fmt::Display for Exit {
         }
         match wait.target.target() {
             WaitTarget::Number(number) if kind.is_for_descriptor() => {
-                let descriptor = descriptor::describe(number);
-                let descriptor = descriptor.unwrap_or_else(|| format!("descriptor {number}"));
-                write!(f, "{} on {descriptor}, {place} {site}", kind.phrase())
+                write!(f, "{} on ", kind.phrase())?;
+                match &self.descriptor {
+                    Some(descriptor) => write!(f, "{descriptor}, {label} {site}"),
+                    None => write!(f, "descriptor {number}, {label} {site}"),
+                }
             }
             WaitTarget::Number(number) if kind == WaitKind::Signal => {
-                write!(f, "signal {number}, {place} {site}")
+                write!(f, "signal {number}, {label} {site}")
             }
-            _ => write!(f, "{}, {place} {site}", kind.phrase()),
+            _ => write!(f, "{}, {label} {site}", kind.phrase()),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A loop that gets a final result again and again.
 
 use super::Content;
-use super::json::ReportPlace;
+use super::json::ReportSite;
 use super::stamp::Stamp;
 use super::text::{Short, field};
 use crate::inspect::task_info::TaskInfo;
@@ -110,7 +110,7 @@ impl FutileLoop {
         self.resource.as_deref()
     }
 
-    /// Returns the place of the call, if it is known; of a `Sleep`, where it was made.
+    /// Returns the site of the call, if it is known; of a `Sleep`, where it was made.
     ///
     /// It is not known for a `poll_read` that a future of another crate calls.
     pub fn site(&self) -> Option<&'static Location<'static>> {
@@ -205,9 +205,9 @@ impl Content for FutileLoop {
         vec![&self.task]
     }
 
-    fn places(&self) -> Vec<ReportPlace<'_>> {
+    fn sites(&self) -> Vec<ReportSite<'_>> {
         let site = self.site.into_iter();
-        site.map(|at| ReportPlace { what: "calls", task: &self.task, at }).collect()
+        site.map(|at| ReportSite { what: "calls", task: &self.task, at }).collect()
     }
 }
 
@@ -216,7 +216,7 @@ impl fmt::Display for FutileLoop {
         let (operation, result) = (self.operation(), self.result());
         let (task, count, duration) = (&self.task, self.count, Short(self.duration));
         write!(f, "futile loop (suspected): {task} ")?;
-        let place = match self.kind {
+        let label = match self.kind {
             FutileKind::Sleep => {
                 writeln!(
                     f,
@@ -233,7 +233,7 @@ impl fmt::Display for FutileLoop {
             }
         };
         if let Some(site) = self.site {
-            field(f, "    ", place, format_args!("at {site}"))?;
+            field(f, "    ", label, format_args!("at {site}"))?;
         }
         if let Some(resource) = &self.resource {
             field(f, "    ", "on", resource)?;

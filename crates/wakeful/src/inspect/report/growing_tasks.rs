@@ -1,4 +1,4 @@
-//! Tasks of one spawn place that only become more.
+//! Tasks of one spawn site that only become more.
 
 use super::Content;
 use super::stamp::Stamp;
@@ -9,12 +9,46 @@ use std::fmt;
 use std::panic::Location;
 use std::time::Duration;
 
-/// Many tasks of one spawn place that only become more, while the old ones neither run nor end.
+/// Many tasks of one spawn site that only become more, while the old ones neither run nor end.
 ///
 /// It is [suspected](super::Certainty::Suspected) to be a leak: the tasks may be idle on purpose, as
 /// those of idle connections are, and they may end together. Tasks that
 /// [may wait forever](crate::task::may_wait_forever) do not count. A burst of tasks that is not followed
 /// by more is not reported.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use wakeful::inspect::Report;
+/// use wakeful::runtime::{Builder, Handle};
+/// use wakeful::sync::Notify;
+/// use wakeful::time::sleep;
+///
+/// let rt = Builder::new_current_thread()
+///     .enable_time()
+///     .start_paused(true)
+///     .on_report(|_| {})
+///     .build()?;
+/// rt.block_on(async {
+///     let notify = Arc::new(Notify::new());
+///     let mut found = Vec::new();
+///     for count in [1000, 200, 200, 200, 200] {
+///         for _ in 0..count {
+///             let notify = notify.clone();
+///             wakeful::spawn(async move { notify.notified().await });
+///         }
+///         sleep(Duration::from_secs(3)).await;
+///         found = Handle::current().diagnose();
+///     }
+///     let [Report::GrowingTasks(report)] = &*found else { panic!("{found:?}") };
+///     assert_eq!((report.alive_before(), report.alive()), (1000, 1800));
+///     assert_eq!(report.unmoved(), 1000);
+///     assert_eq!(report.kind(), Some("Notify::notified"));
+/// });
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct GrowingTasks {
     spawned_at: &'static Location<'static>,
@@ -32,7 +66,7 @@ pub(crate) struct CommonWait {
     pub(crate) kind: WaitKind,
     pub(crate) site: &'static Location<'static>,
     /// What the site is, in words that precede it.
-    pub(crate) place: &'static str,
+    pub(crate) site_label: &'static str,
     pub(crate) tasks: usize,
 }
 
@@ -58,17 +92,17 @@ impl GrowingTasks {
         self.spawned_at
     }
 
-    /// Returns how many of them are alive.
+    /// Returns how many of the tasks are alive.
     pub fn alive(&self) -> usize {
         self.alive
     }
 
-    /// Returns how many were alive at the start of the [measured time](Self::within).
+    /// Returns how many tasks were alive at the start of the [measured time](Self::within).
     pub fn alive_before(&self) -> usize {
         self.alive_before
     }
 
-    /// Returns how many of those that were alive before have not run since.
+    /// Returns how many of the tasks [alive before](Self::alive_before) have not run since.
     pub fn unmoved(&self) -> usize {
         self.unmoved
     }
@@ -78,12 +112,12 @@ impl GrowingTasks {
         self.within
     }
 
-    /// Returns the call in which most of them wait, for example `"mpsc::Receiver::recv"`.
+    /// Returns the call in which most of the tasks wait, for example `"mpsc::Receiver::recv"`.
     pub fn kind(&self) -> Option<&'static str> {
         self.wait.map(|wait| wait.kind.name())
     }
 
-    /// Returns the place of that call in the program.
+    /// Returns the site in the program of the call in which most of the tasks wait.
     pub fn site(&self) -> Option<&'static Location<'static>> {
         self.wait.map(|wait| wait.site)
     }
@@ -108,17 +142,17 @@ impl fmt::Display for GrowingTasks {
             "growing tasks (suspected): {alive} tasks spawned at {spawned_at} are alive, \
              {alive_before} were {within} ago, and {unmoved} of those have not run since"
         )?;
-        if let Some(CommonWait { kind, site, place, tasks }) = self.wait {
+        if let Some(CommonWait { kind, site, site_label, tasks }) = self.wait {
             let phrase = kind.phrase();
             field(
                 f,
                 "    ",
                 "waiting",
-                format_args!("{tasks} of them for {phrase}, {place} {site}"),
+                format_args!("{tasks} of them for {phrase}, {site_label} {site}"),
             )?;
         }
         f.write_str(
-            "  assumes: the tasks are meant to end. If they are meant to be idle, this is no bug.\n  \
+            "  assumes: the tasks are meant to end. If they are meant to be idle, this is not a bug.\n  \
              likely cause: each of them waits for something that does not come, or work arrives faster than it \
              ends.\n  \
              fix: end a task when its peer is gone (time-out, closed channel, abort), and bound the number of tasks \

@@ -6,26 +6,26 @@ use crate::inspect::json::Json;
 use crate::inspect::task_info::TaskInfo;
 use std::panic::Location;
 
-/// A place in the program that a report names.
-pub(super) struct ReportPlace<'r> {
+/// A site in the program that a report names.
+pub(in crate::inspect) struct ReportSite<'r> {
     /// What is there, in a word.
-    pub(super) what: &'static str,
+    pub(in crate::inspect) what: &'static str,
     /// The task that it is about.
-    pub(super) task: &'r TaskInfo,
-    pub(super) at: &'static Location<'static>,
+    pub(in crate::inspect) task: &'r TaskInfo,
+    pub(in crate::inspect) at: &'static Location<'static>,
 }
 
 impl Report {
     /// Returns the report as a JSON object on one line.
     ///
-    /// `time` is RFC 3339 in UTC, places are `"file:line:column"`, and `message` is the text of the
+    /// `time` is RFC 3339 in UTC, sites are `"file:line:column"`, and `message` is the text of the
     /// report. The future of a `block_on` has no id; `block_on` is its number.
     ///
     /// ```text
     /// { "time": "2026-11-18T03:04:05.678Z", "kind": "deadlock", "certainty": "suspected",
     ///   "runtime": "database",
     ///   "tasks": [ { "id": 1, "block_on": null, "name": "twice", "spawned_at": "src/main.rs:3:5" } ],
-    ///   "places": [ { "what": "waits", "id": 1, "block_on": null, "name": "twice",
+    ///   "sites": [ { "what": "waits", "id": 1, "block_on": null, "name": "twice",
     ///                 "at": "src/main.rs:6:14" },
     ///               { "what": "acquired", "id": 1, "block_on": null, "name": "twice",
     ///                 "at": "src/main.rs:5:14" } ],
@@ -68,9 +68,9 @@ impl Report {
                     self.content().tasks().into_iter().for_each(|t| json.item(|json| task(json, t)))
                 });
             });
-            json.field("places", |json| {
+            json.field("sites", |json| {
                 json.array(|json| {
-                    self.content().places().iter().for_each(|p| json.item(|json| place(json, p)))
+                    self.content().sites().iter().for_each(|p| json.item(|json| site(json, p)))
                 });
             });
             json.field("message", |json| json.string(&self.to_string()));
@@ -86,10 +86,10 @@ fn task(json: &mut Json, task: &TaskInfo) {
     });
 }
 
-fn place(json: &mut Json, place: &ReportPlace<'_>) {
+fn site(json: &mut Json, site: &ReportSite<'_>) {
     json.object(|json| {
-        json.field("what", |json| json.string(place.what));
-        task_id(json, Some(place.task));
-        json.field("at", |json| json.string(&place.at.to_string()));
+        json.field("what", |json| json.string(site.what));
+        task_id(json, Some(site.task));
+        json.field("at", |json| json.string(&site.at.to_string()));
     });
 }

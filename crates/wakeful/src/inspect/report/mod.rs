@@ -8,6 +8,7 @@ mod blocked;
 mod certainty;
 mod deadlock;
 mod delivery;
+mod edge;
 mod exit;
 mod futile_loop;
 mod growing_tasks;
@@ -19,6 +20,7 @@ mod reporter;
 mod slow_holder;
 mod slow_shutdown;
 mod spinning;
+mod stalled;
 mod stamp;
 mod stuck_block_on;
 mod text;
@@ -26,7 +28,7 @@ mod unawaited_panic;
 mod unobserved_panic;
 
 use super::task_info::TaskInfo;
-use json::ReportPlace;
+pub(in crate::inspect) use json::ReportSite;
 use stamp::{Stamp, Utc};
 use std::fmt;
 use std::time::SystemTime;
@@ -35,9 +37,10 @@ pub use aborted_closure::AbortedClosure;
 pub use blocked::Blocked;
 pub use certainty::Certainty;
 pub(crate) use deadlock::Basis;
-pub use deadlock::{Deadlock, Edge, Futurelock};
+pub use deadlock::{Deadlock, Futurelock};
 pub(crate) use delivery::Delivery;
 pub use delivery::{ReportFilter, ReportFormat};
+pub use edge::Edge;
 pub use exit::Exit;
 pub(crate) use exit::ExitReason;
 pub use futile_loop::FutileLoop;
@@ -51,6 +54,8 @@ pub use slow_holder::{LastingHolder, SlowHolder};
 pub(crate) use slow_shutdown::SHOWN as SHOWN_THREADS;
 pub use slow_shutdown::{LateTask, LateThread, SlowShutdown};
 pub use spinning::Spinning;
+pub use stalled::Stalled;
+pub(crate) use stalled::{StallCause, StalledWait};
 pub(crate) use stuck_block_on::NoRescueReason;
 pub use stuck_block_on::StuckBlockOn;
 pub(crate) use stuck_block_on::{RootCause, StoryStep};
@@ -62,6 +67,29 @@ pub use unobserved_panic::UnobservedPanic;
 /// Its `Display` says what happened, to which task, where, and what to do. Pass a function to
 /// [`Builder::on_report`](crate::runtime::Builder::on_report) to receive reports; without one they are
 /// printed to stderr.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::mpsc;
+/// use wakeful::inspect::{Certainty, Report};
+/// use wakeful::runtime::Builder;
+///
+/// let (tell, told) = mpsc::channel();
+/// let rt = Builder::new_current_thread()
+///     .on_report(move |report| drop(tell.send(report.clone())))
+///     .build()?;
+/// rt.block_on(async {
+///     wakeful::spawn(std::future::pending::<()>());
+///     wakeful::task::yield_now().await;
+/// });
+/// let report: Report = told.recv().unwrap();
+/// assert_eq!((report.kind(), report.certainty()), ("orphan", Certainty::Proven));
+/// assert!(report.to_string().contains("fix: "));
+/// let Report::Orphan(orphan) = report else { panic!() };
+/// assert_eq!(orphan.polls(), 1);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Report {
@@ -83,7 +111,7 @@ pub enum Report {
     UnobservedPanic(UnobservedPanic),
     /// A lock or permit that is held for seconds while its holder waits for something else.
     SlowHolder(SlowHolder),
-    /// Tasks of one spawn place that only become more.
+    /// Tasks of one spawn site that only become more.
     GrowingTasks(GrowingTasks),
     /// A task that panicked, and whose `JoinHandle` is kept and not awaited.
     UnawaitedPanic(UnawaitedPanic),
@@ -93,10 +121,12 @@ pub enum Report {
     NeverPolled(NeverPolled),
     /// A drop of a runtime that waits for seconds.
     SlowShutdown(SlowShutdown),
+    /// A task that has waited for seconds for something that is not expected to happen.
+    Stalled(Stalled),
 }
 
 /// The names of the kinds, in the order of [`Report::index`].
-pub(crate) const KINDS: [&str; 14] = [
+pub(crate) const KINDS: [&str; 15] = [
     "orphan",
     "blocked",
     "spinning",
@@ -111,6 +141,7 @@ pub(crate) const KINDS: [&str; 14] = [
     "aborted_closure",
     "never_polled",
     "slow_shutdown",
+    "stalled",
 ];
 
 impl Report {
@@ -118,6 +149,24 @@ impl Report {
     ///
     /// It is the name of the variant in lower case with underscores, for example `"stuck_block_on"` for
     /// [`StuckBlockOn`](Self::StuckBlockOn).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let (tell, told) = mpsc::channel();
+    /// let rt = Builder::new_current_thread()
+    ///     .on_report(move |report| drop(tell.send(report.kind())))
+    ///     .build()?;
+    /// rt.block_on(async {
+    ///     wakeful::spawn(std::future::pending::<()>());
+    ///     wakeful::task::yield_now().await;
+    /// });
+    /// assert_eq!(told.recv(), Ok("orphan"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn kind(&self) -> &'static str {
         KINDS[self.index()]
     }
@@ -127,6 +176,27 @@ impl Report {
     /// An orphan, a stuck `block_on` and an unobserved panic are always proven. A deadlock or futurelock
     /// is either, and its text says why. All other reports are suspected.
     /// See [`Certainty`] for examples.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::inspect::Certainty;
+    /// use wakeful::runtime::{Builder, Handle};
+    /// use wakeful::sync::Mutex;
+    ///
+    /// # Builder::new_current_thread().on_report(|_| {}).build()?.block_on(async {
+    /// let lock = Arc::new(Mutex::new(()));
+    /// let twice = wakeful::spawn(async move {
+    ///     let _first = lock.lock().await;
+    ///     let _second = lock.lock().await;
+    /// });
+    /// wakeful::task::yield_now().await;
+    /// assert_eq!(Handle::current().diagnose()[0].certainty(), Certainty::Suspected);
+    /// # twice.abort();
+    /// # });
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn certainty(&self) -> Certainty {
         match self {
             Report::Orphan(_) | Report::StuckBlockOn(_) | Report::UnobservedPanic(_) => {
@@ -140,7 +210,8 @@ impl Report {
             | Report::UnawaitedPanic(_)
             | Report::AbortedClosure(_)
             | Report::NeverPolled(_)
-            | Report::SlowShutdown(_) => Certainty::Suspected,
+            | Report::SlowShutdown(_)
+            | Report::Stalled(_) => Certainty::Suspected,
             Report::Deadlock(deadlock) => deadlock.certainty(),
             Report::Futurelock(futurelock) => futurelock.certainty(),
         }
@@ -198,6 +269,18 @@ impl Report {
         }
     }
 
+    /// Returns the tasks that it is about.
+    #[cfg(feature = "page")]
+    pub(in crate::inspect) fn tasks(&self) -> Vec<&TaskInfo> {
+        self.content().tasks()
+    }
+
+    /// Returns the sites in the program that it names.
+    #[cfg(feature = "page")]
+    pub(in crate::inspect) fn sites(&self) -> Vec<ReportSite<'_>> {
+        self.content().sites()
+    }
+
     fn content(&self) -> &dyn Content {
         match self {
             Report::Orphan(orphan) => orphan,
@@ -214,6 +297,7 @@ impl Report {
             Report::AbortedClosure(closure) => closure,
             Report::NeverPolled(dropped) => dropped,
             Report::SlowShutdown(slow) => slow,
+            Report::Stalled(stalled) => stalled,
         }
     }
 
@@ -233,6 +317,7 @@ impl Report {
             Report::AbortedClosure(_) => 11,
             Report::NeverPolled(_) => 12,
             Report::SlowShutdown(_) => 13,
+            Report::Stalled(_) => 14,
         }
     }
 
@@ -244,6 +329,7 @@ impl Report {
             Report::SlowHolder(slow) => slow.holders()[0].task().number,
             Report::UnawaitedPanic(panic) => panic.task().number,
             Report::AbortedClosure(closure) => closure.task().number,
+            Report::Stalled(stalled) => stalled.task().number,
             other => other.finding().and_then(|tasks| tasks.first().copied()).unwrap_or(0),
         }
     }
@@ -257,7 +343,8 @@ impl Report {
             Report::SlowHolder(_)
             | Report::GrowingTasks(_)
             | Report::UnawaitedPanic(_)
-            | Report::AbortedClosure(_) => None,
+            | Report::AbortedClosure(_)
+            | Report::Stalled(_) => None,
             Report::NeverPolled(_) | Report::SlowShutdown(_) => None,
             Report::Blocked(blocked) => Some(vec![blocked.task().number]),
             Report::Spinning(spinning) => Some(vec![spinning.task().number]),
@@ -265,10 +352,16 @@ impl Report {
             Report::Deadlock(deadlock) => Some(deadlock.finding()),
             Report::Futurelock(futurelock) => Some(futurelock.finding()),
             Report::StuckBlockOn(stuck) => {
-                Some(vec![stuck.block_on().number, u64::from(stuck.rest)])
+                Some(vec![stuck.block_on().number, u64::from(stuck.poll_number)])
             }
         }
     }
+}
+
+/// Returns the current time as text.
+#[cfg(feature = "page")]
+pub(in crate::inspect) fn now_text() -> String {
+    Utc(SystemTime::now()).to_string()
 }
 
 /// What every kind of report has.
@@ -278,8 +371,8 @@ trait Content: fmt::Display {
     /// Returns the tasks that the report is about, in the order of its text.
     fn tasks(&self) -> Vec<&TaskInfo>;
 
-    /// Returns the places that the text names, besides those where the tasks were spawned.
-    fn places(&self) -> Vec<ReportPlace<'_>> {
+    /// Returns the sites that the text names, besides those where the tasks were spawned.
+    fn sites(&self) -> Vec<ReportSite<'_>> {
         Vec::new()
     }
 }

@@ -37,27 +37,48 @@ use std::panic::Location;
 /// ```
 #[derive(Clone, Debug)]
 pub struct NeverPolled {
-    /// Spawn places with the numbers of tasks. Never empty.
-    places: Vec<(&'static Location<'static>, usize)>,
+    /// Spawn sites with the numbers of tasks. Never empty.
+    sites: Vec<(&'static Location<'static>, usize)>,
     stamp: Stamp,
 }
 
-/// The most places in the text.
+/// The most sites in the text.
 const SHOWN: usize = 8;
 
 impl NeverPolled {
-    pub(crate) fn new(places: Vec<(&'static Location<'static>, usize)>) -> Self {
-        Self { places, stamp: Stamp::now() }
+    pub(crate) fn new(sites: Vec<(&'static Location<'static>, usize)>) -> Self {
+        Self { sites, stamp: Stamp::now() }
     }
 
     /// Returns how many tasks were dropped.
     pub fn tasks(&self) -> usize {
-        self.places.iter().map(|(_, count)| count).sum()
+        self.sites.iter().map(|(_, count)| count).sum()
     }
 
-    /// Returns the spawn places, each with the number of tasks that were spawned there.
-    pub fn places(&self) -> &[(&'static Location<'static>, usize)] {
-        &self.places
+    /// Returns the spawn sites, each with the number of tasks that were spawned there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use wakeful::inspect::Report;
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let (tell, told) = mpsc::channel();
+    /// let rt = Builder::new_current_thread()
+    ///     .on_report(move |report| drop(tell.send(report.clone())))
+    ///     .build()?;
+    /// for _ in 0..3 {
+    ///     rt.spawn(async {});
+    /// }
+    /// drop(rt);
+    /// let Report::NeverPolled(dropped) = told.recv().unwrap() else { panic!() };
+    /// let [(_site, count)] = dropped.sites() else { panic!("{dropped}") };
+    /// assert_eq!(*count, 3);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn sites(&self) -> &[(&'static Location<'static>, usize)] {
+        &self.sites
     }
 }
 
@@ -81,12 +102,12 @@ impl fmt::Display for NeverPolled {
             f,
             "never polled (suspected): {tasks} {was} dropped at shutdown without having run once"
         )?;
-        for (place, count) in self.places.iter().take(SHOWN) {
+        for (site, count) in self.sites.iter().take(SHOWN) {
             let count = if *count == 1 { String::new() } else { format!(" ({count} tasks)") };
-            field(f, "    ", "spawned", format_args!("at {place}{count}"))?;
+            field(f, "    ", "spawned", format_args!("at {site}{count}"))?;
         }
-        if let Some(more @ 1..) = self.places.len().checked_sub(SHOWN) {
-            writeln!(f, "    and at {more} more places")?;
+        if let Some(more @ 1..) = self.sites.len().checked_sub(SHOWN) {
+            writeln!(f, "    and at {more} more sites")?;
         }
         f.write_str(
             "  assumes: the tasks were meant to run.\n  \

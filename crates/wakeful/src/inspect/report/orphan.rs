@@ -1,7 +1,7 @@
 //! A task that waits without a waker. The orphan check itself is in `task::state`.
 
 use super::Content;
-use super::json::ReportPlace;
+use super::json::ReportSite;
 use super::stamp::Stamp;
 use super::text::field;
 use crate::driver::clock::time_of;
@@ -19,13 +19,37 @@ use std::time::Duration;
 /// A task that waits although no waker for it exists, so it can never run again.
 ///
 /// It is always [proven](super::Certainty::Proven).
+///
+/// # Examples
+///
+/// A future that keeps no waker:
+///
+/// ```
+/// use std::future::poll_fn;
+/// use std::sync::mpsc;
+/// use std::task::Poll;
+/// use wakeful::inspect::Report;
+/// use wakeful::runtime::Builder;
+///
+/// let (tell, told) = mpsc::channel();
+/// let rt = Builder::new_current_thread()
+///     .on_report(move |report| drop(tell.send(report.clone())))
+///     .build()?;
+/// let task = rt.spawn(poll_fn(|_| Poll::<()>::Pending));
+/// rt.block_on(wakeful::task::yield_now());
+/// let Report::Orphan(orphan) = told.recv().unwrap() else { panic!() };
+/// assert_eq!((orphan.id(), orphan.name(), orphan.polls()), (task.id(), None, 1));
+/// assert!(orphan.last_waited_for().is_none());
+/// assert!(orphan.spawned_at().file().ends_with(".rs"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Orphan {
     task: TaskInfo,
     polls: u32,
     last_wait: Option<Wait>,
     /// What the site of `last_wait` is.
-    place: &'static str,
+    site_label: &'static str,
     /// `last_wait` is of an earlier poll than the last.
     is_earlier: bool,
     /// The descriptor of `last_wait`, in words.
@@ -39,8 +63,8 @@ impl Orphan {
         let last_recorded = header.waiting.waits().0.first().copied();
         let last_wait = last_recorded.map(|recorded| recorded.wait);
         let socket = last_wait.filter(|wait| wait.kind.is_for_descriptor());
-        let place = last_recorded.map_or("", |recorded| {
-            recorded.wait.kind.place(recorded.wait.target.target(), recorded.at_resource)
+        let site_label = last_recorded.map_or("", |recorded| {
+            recorded.wait.kind.site_label(recorded.wait.target.target(), recorded.at_resource)
         });
         let descriptor = socket.and_then(|wait| match wait.target.target() {
             WaitTarget::Number(number) => descriptor::describe(number),
@@ -50,7 +74,7 @@ impl Orphan {
             task: TaskInfo::of_task(header),
             polls: header.polls(),
             last_wait,
-            place,
+            site_label,
             is_earlier: !header.waiting.is_from_poll(header.poll_stamp()),
             descriptor,
             stamp: Stamp::now(),
@@ -79,19 +103,54 @@ impl Orphan {
         self.polls
     }
 
-    /// Returns the last wait in one of wakeful's own futures: the resource, and the place of the call.
+    /// Returns the last wait in one of wakeful's own futures: the resource, and the site of the call.
     ///
     /// `None` if the task never waited in one.
+    ///
+    /// # Examples
+    ///
+    /// A task that slept, and then waits in a future that keeps no waker:
+    ///
+    /// ```
+    /// use std::future::pending;
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use wakeful::inspect::Report;
+    /// use wakeful::runtime::Builder;
+    /// use wakeful::time::sleep;
+    ///
+    /// let (tell, told) = mpsc::channel();
+    /// let rt = Builder::new_current_thread()
+    ///     .enable_time()
+    ///     .start_paused(true)
+    ///     .on_report(move |report| drop(tell.send(report.clone())))
+    ///     .build()?;
+    /// rt.block_on(async {
+    ///     wakeful::spawn(async {
+    ///         sleep(Duration::from_secs(1)).await;
+    ///         pending::<()>().await
+    ///     });
+    ///     sleep(Duration::from_secs(2)).await;
+    /// });
+    /// let Report::Orphan(orphan) = told.recv().unwrap() else { panic!() };
+    /// let (resource, _site) = orphan.last_waited_for().unwrap();
+    /// assert_eq!(resource, "a timer (sleep or interval)");
+    /// assert!(orphan.last_waited_until().unwrap() >= Duration::from_secs(1));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn last_waited_for(&self) -> Option<(&'static str, &'static Location<'static>)> {
         self.last_wait.map(|wait| (wait.kind.phrase(), wait.site))
     }
 
-    /// Returns the descriptor of that wait, with the local and remote address of a socket.
+    /// Returns the descriptor of the [last wait](Self::last_waited_for), with the addresses of a
+    /// socket.
     pub fn last_waited_on(&self) -> Option<&str> {
         self.descriptor.as_deref()
     }
 
-    /// Returns the deadline of that wait, measured from the start of the runtime, if it was for a timer.
+    /// Returns the deadline of the [last wait](Self::last_waited_for), if it was for a timer.
+    ///
+    /// The deadline is measured from the start of the runtime.
     pub fn last_waited_until(&self) -> Option<Duration> {
         let wait = self.last_wait.filter(|wait| wait.kind.is_for_timer())?;
         match wait.target.target() {
@@ -110,9 +169,9 @@ impl Content for Orphan {
         vec![&self.task]
     }
 
-    fn places(&self) -> Vec<ReportPlace<'_>> {
+    fn sites(&self) -> Vec<ReportSite<'_>> {
         let wait = self.last_wait.iter();
-        wait.map(|wait| ReportPlace { what: "waited", task: &self.task, at: wait.site }).collect()
+        wait.map(|wait| ReportSite { what: "waited", task: &self.task, at: wait.site }).collect()
     }
 }
 
@@ -135,7 +194,7 @@ impl fmt::Display for Orphan {
                 if let Some(until) = self.last_waited_until() {
                     text += &format!(", {until:?} after the runtime started");
                 }
-                text += &format!(", {} {site}", self.place);
+                text += &format!(", {} {site}", self.site_label);
                 if self.is_earlier {
                     text += ", before its last poll";
                 }

@@ -28,7 +28,8 @@ pub(crate) struct Reporter {
     hook: Option<ReportHook>,
     delivery: Delivery,
     counts: [AtomicU64; KINDS.len()],
-    limits: Mutex<ReportLimits>,
+    /// Made with the first report: most runtimes have none, and start and stop faster without it.
+    limits: Mutex<Option<Box<ReportLimits>>>,
     recent: RecentReports,
     /// Written under the lock of `limits`.
     pub(crate) trace: TraceBuffer,
@@ -115,10 +116,11 @@ impl Reporter {
         before_hook: impl FnOnce(),
     ) -> bool {
         let mut limits = ignore_poison(self.limits.lock());
-        let admission = limits.admit(report, now);
+        let admission = limits.get_or_insert_default().admit(report, now);
         if let Admission::Deliver { .. } = admission {
             let (took, task) = (Duration::ZERO, report.task());
-            self.trace.record(Entry { event: Event::Report, at: now, took, task });
+            let (event, at) = (Event::Report, now);
+            self.trace.record(Entry { event, at, took, task, spawned_at: None });
         }
         drop(limits);
         if let Admission::Repeated = admission {

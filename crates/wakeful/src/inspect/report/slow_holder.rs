@@ -1,7 +1,7 @@
 //! A lock or permit that is not released for seconds while other tasks wait for it.
 
 use super::Content;
-use super::json::ReportPlace;
+use super::json::ReportSite;
 use super::stamp::Stamp;
 use super::text::{Short, field};
 use crate::inspect::WaitDump;
@@ -11,8 +11,9 @@ use std::fmt;
 use std::panic::Location;
 use std::time::Duration;
 
-/// A lock or permit that was not released for some seconds, while its holder waits for something else
-/// and other tasks wait for it.
+/// A lock or permit that other tasks wait for, while its holder waits for something else.
+///
+/// The holder has not released it for some seconds.
 ///
 /// It is [suspected](super::Certainty::Suspected): it assumes that the guard or permit is still held by
 /// the task that acquired it, and the holder may release it. Set the time with
@@ -71,6 +72,42 @@ pub(crate) struct OldestWaiter {
 }
 
 /// A task that acquired a lock or permit, and has not released it for some seconds.
+///
+/// [`SlowHolder::holders`] returns it.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use wakeful::inspect::Report;
+/// use wakeful::runtime::{Builder, Handle};
+/// use wakeful::sync::Semaphore;
+///
+/// let rt = Builder::new_current_thread()
+///     .enable_time()
+///     .report_lasting_after(Some(Duration::ZERO))
+///     .on_report(|_| {})
+///     .build()?;
+/// rt.block_on(async {
+///     let permits = Arc::new(Semaphore::new(1));
+///     for _ in 0..2 {
+///         let permits = permits.clone();
+///         wakeful::spawn(async move {
+///             let _permit = permits.acquire_owned().await;
+///             wakeful::time::sleep(Duration::from_secs(60)).await;
+///         });
+///     }
+///     wakeful::task::yield_now().await;
+///     let found = Handle::current().diagnose();
+///     let Report::SlowHolder(slow) = &found[0] else { panic!("{found:?}") };
+///     let holder = &slow.holders()[0];
+///     assert_ne!(holder.task(), slow.oldest_waiter());
+///     assert!(holder.may_have_moved(), "the permit is owned");
+///     assert_eq!(holder.waiting_on().unwrap().kind(), "sleep");
+/// });
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct LastingHolder {
     pub(crate) task: TaskInfo,
@@ -86,7 +123,7 @@ impl LastingHolder {
         &self.task
     }
 
-    /// Returns where it acquired the lock or permit, if that is known.
+    /// Returns where the task acquired the lock or permit, if that is known.
     pub fn acquired_at(&self) -> Option<&'static Location<'static>> {
         self.acquired_at
     }
@@ -96,7 +133,7 @@ impl LastingHolder {
         self.may_have_moved
     }
 
-    /// Returns whether it was granted to a future that was not polled since.
+    /// Returns whether the lock or permit was granted to a future that was not polled since.
     pub fn is_unpolled(&self) -> bool {
         self.is_unpolled
     }
@@ -124,12 +161,12 @@ struct LongWait<'a>(&'a WaitDump);
 
 impl fmt::Display for LongWait<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (wait, since) = (self.0, Short(self.0.since()));
+        let (wait, duration) = (self.0, Short(self.0.duration()));
         write!(f, "for {}", wait.phrase())?;
         if !wait.resource().is_empty() {
             write!(f, ": {}", wait.resource())?;
         }
-        write!(f, ", {} {}, for {since}", wait.place(), wait.site())
+        write!(f, ", {} {}, for {duration}", wait.site_label(), wait.site())
     }
 }
 
@@ -154,17 +191,17 @@ impl SlowHolder {
         self.resource_id
     }
 
-    /// Returns the tasks that acquired it. There is at least one.
+    /// Returns the tasks that acquired the lock or permit. There is at least one.
     pub fn holders(&self) -> &[LastingHolder] {
         &self.holders
     }
 
-    /// Returns for how long no holder has released it, at least.
+    /// Returns for how long no holder has released the lock or permit, at least.
     pub fn held(&self) -> Duration {
         self.held
     }
 
-    /// Returns how many tasks wait for it.
+    /// Returns how many tasks wait for the lock or permit.
     pub fn waiters(&self) -> usize {
         self.waiters
     }
@@ -174,7 +211,7 @@ impl SlowHolder {
         &self.oldest.task
     }
 
-    /// Returns how long that task has waited.
+    /// Returns how long the [oldest waiter](Self::oldest_waiter) has waited.
     pub fn oldest_waited(&self) -> Duration {
         self.oldest.waited
     }
@@ -204,17 +241,17 @@ impl Content for SlowHolder {
         self.holders.iter().map(|holder| &holder.task).collect()
     }
 
-    fn places(&self) -> Vec<ReportPlace<'_>> {
+    fn sites(&self) -> Vec<ReportSite<'_>> {
         let oldest = &self.oldest;
-        let mut places = Vec::new();
+        let mut sites = Vec::new();
         for LastingHolder { task, acquired_at, waiting, .. } in &self.holders {
-            let acquired = acquired_at.map(|at| ReportPlace { what: "acquired", task, at });
+            let acquired = acquired_at.map(|at| ReportSite { what: "acquired", task, at });
             let waits =
-                waiting.as_ref().map(|it| ReportPlace { what: "waits", task, at: it.site() });
-            places.extend(acquired.into_iter().chain(waits));
+                waiting.as_ref().map(|it| ReportSite { what: "waits", task, at: it.site() });
+            sites.extend(acquired.into_iter().chain(waits));
         }
-        places.push(ReportPlace { what: "waits", task: &oldest.task, at: oldest.site });
-        places
+        sites.push(ReportSite { what: "waits", task: &oldest.task, at: oldest.site });
+        sites
     }
 }
 

@@ -11,6 +11,31 @@ use std::time::Duration;
 ///
 /// A drop waits for polls that run, and for the closures of the blocking pool. It is
 /// [suspected](super::Certainty::Suspected): they may end.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::{Mutex, mpsc};
+/// use std::time::Duration;
+/// use wakeful::inspect::Report;
+/// use wakeful::runtime::Builder;
+///
+/// let (end, ended) = mpsc::channel::<()>();
+/// let (tell, told) = mpsc::channel();
+/// let end = Mutex::new(Some(end));
+/// let rt = Builder::new_current_thread()
+///     .report_lasting_after(Some(Duration::ZERO))
+///     .on_report(move |report| {
+///         tell.send(report.clone()).unwrap();
+///         end.lock().unwrap().take(); // ends the closure
+///     })
+///     .build()?;
+/// rt.spawn_blocking(move || ended.recv());
+/// drop(rt);
+/// let Report::SlowShutdown(slow) = told.recv().unwrap() else { panic!() };
+/// assert!(slow.tasks()[0].is_closure());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct SlowShutdown {
     waited: Duration,
@@ -20,6 +45,36 @@ pub struct SlowShutdown {
 }
 
 /// A task or closure that a shutdown waits for.
+///
+/// [`SlowShutdown::tasks`] returns it. Its `Display` is one line with the task's state and spawn
+/// site.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::{Mutex, mpsc};
+/// use std::time::Duration;
+/// use wakeful::inspect::Report;
+/// use wakeful::runtime::Builder;
+///
+/// let (end, ended) = mpsc::channel::<()>();
+/// let (tell, told) = mpsc::channel();
+/// let end = Mutex::new(Some(end));
+/// let rt = Builder::new_current_thread()
+///     .report_lasting_after(Some(Duration::ZERO))
+///     .on_report(move |report| {
+///         let Report::SlowShutdown(slow) = report else { return };
+///         tell.send(slow.tasks()[0].clone()).unwrap();
+///         end.lock().unwrap().take(); // ends the closure
+///     })
+///     .build()?;
+/// let closure = rt.spawn_blocking(move || ended.recv());
+/// drop(rt);
+/// let late = told.recv().unwrap();
+/// assert_eq!(late.task().id(), Some(closure.id()));
+/// assert!(late.to_string().contains("closure"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct LateTask {
     pub(crate) task: TaskInfo,
@@ -28,6 +83,33 @@ pub struct LateTask {
 }
 
 /// A thread that a shutdown waits for.
+///
+/// [`SlowShutdown::threads`] returns it.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::{Mutex, mpsc};
+/// use std::time::Duration;
+/// use wakeful::inspect::Report;
+/// use wakeful::runtime::Builder;
+///
+/// let (end, ended) = mpsc::channel::<()>();
+/// let end = Mutex::new(Some(end));
+/// let rt = Builder::new_current_thread()
+///     .report_lasting_after(Some(Duration::ZERO))
+///     .on_report(move |report| {
+///         let Report::SlowShutdown(slow) = report else { return };
+///         for thread in slow.threads() {
+///             println!("{} {:?}: {:?}", thread.id(), thread.name(), thread.stack().first());
+///         }
+///         end.lock().unwrap().take(); // ends the closure
+///     })
+///     .build()?;
+/// rt.spawn_blocking(move || ended.recv());
+/// drop(rt);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct LateThread {
     pub(crate) id: i32,
@@ -62,12 +144,12 @@ impl LateTask {
         &self.task
     }
 
-    /// Returns whether it is a closure of [`spawn_blocking`](crate::task::spawn_blocking).
+    /// Returns whether the task is a closure of [`spawn_blocking`](crate::task::spawn_blocking).
     pub fn is_closure(&self) -> bool {
         self.is_closure
     }
 
-    /// Returns whether it is a closure that waits for a thread of the pool.
+    /// Returns whether the task is a closure that waits for a thread of the blocking pool.
     pub fn is_queued(&self) -> bool {
         self.is_queued
     }

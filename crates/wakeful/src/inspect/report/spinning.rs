@@ -14,6 +14,37 @@ use std::time::Duration;
 /// [`yield_now`](crate::task::yield_now), tasks that have spent their budget, tasks whose polls take more
 /// than 200 ns on average (2 µs in a debug build), and tasks whose polls change the variables of their
 /// future.
+///
+/// # Examples
+///
+/// ```
+/// use std::future::poll_fn;
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+/// use std::sync::mpsc;
+/// use std::task::Poll;
+/// use wakeful::inspect::Report;
+/// use wakeful::runtime::Builder;
+///
+/// let (tell, told) = mpsc::channel();
+/// let rt = Builder::new_multi_thread()
+///     .on_report(move |report| drop(tell.send(report.clone())))
+///     .build()?;
+/// let flag = Arc::new(AtomicBool::new(false));
+/// let set = flag.clone();
+/// let spins = rt.spawn(poll_fn(move |cx| {
+///     if flag.load(Relaxed) {
+///         return Poll::Ready(());
+///     }
+///     cx.waker().wake_by_ref(); // instead of waiting for the flag
+///     Poll::Pending
+/// }));
+/// let Report::Spinning(report) = told.recv().unwrap() else { panic!() };
+/// assert_eq!(report.task().id(), Some(spins.id()));
+/// println!("{} polls in {:?}", report.polls(), report.within());
+/// set.store(true, Relaxed);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Spinning {
     task: TaskInfo,
@@ -66,7 +97,7 @@ impl fmt::Display for Spinning {
         f.write_str(
             "  why: of 100 polls, at most one followed a wake-up by another task or thread. The polls are short, and \
              leave the memory of the future in states that it had before.\n  \
-             assumes: the polls do no other work. If each of them does, this is no bug.\n  \
+             assumes: the polls do no other work. If each of them does, this is not a bug.\n  \
              likely cause: a future calls cx.waker().wake_by_ref() and returns Pending, instead of registering the \
              waker with the resource that it waits for.\n  \
              fix: wait on a wakeful::sync::Notify or a channel, or sleep between two checks. If the polls do work, \

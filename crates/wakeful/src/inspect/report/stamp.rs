@@ -1,5 +1,6 @@
 //! When a report was made, and by which runtime.
 
+use crate::sys::real_time;
 use std::fmt;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,7 +16,7 @@ pub(super) struct Stamp {
 impl Stamp {
     /// Stamps a new report with the current time.
     pub(super) fn now() -> Self {
-        Self { time: SystemTime::now(), runtime: OnceLock::new() }
+        Self { time: real_time::time_of_day(), runtime: OnceLock::new() }
     }
 
     pub(super) fn time(&self) -> SystemTime {

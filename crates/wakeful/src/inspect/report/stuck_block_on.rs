@@ -1,7 +1,7 @@
 //! A `block_on` that can never return.
 
 use super::Content;
-use super::json::ReportPlace;
+use super::json::ReportSite;
 use super::stamp::Stamp;
 use super::text::{Short, field};
 use crate::inspect::Dump;
@@ -13,14 +13,37 @@ use std::time::Duration;
 
 /// A `block_on` that provably can never return.
 ///
-/// Its future waits for an event that can never happen, and no other task of the runtime can run. The
-/// `block_on` ends with a panic whose message is this report. It is always
-/// [proven](super::Certainty::Proven).
+/// Its future waits for an event that can never happen, and no other task of the runtime can run.
+/// The `block_on` ends with a panic whose message is this report. Some cases need
+/// [`Builder::always_end_stuck_block_on`](crate::runtime::Builder::always_end_stuck_block_on). It
+/// is always [proven](super::Certainty::Proven).
+///
+/// # Examples
+///
+/// ```
+/// use std::future::pending;
+/// use std::panic::{AssertUnwindSafe, catch_unwind};
+/// use std::sync::mpsc;
+/// use wakeful::inspect::Report;
+/// use wakeful::runtime::Builder;
+///
+/// let (tell, told) = mpsc::channel();
+/// let rt = Builder::new_current_thread()
+///     .always_end_stuck_block_on(true)
+///     .on_report(move |report| drop(tell.send(report.clone())))
+///     .build()?;
+/// let ended = catch_unwind(AssertUnwindSafe(|| rt.block_on(pending::<()>())));
+/// assert!(ended.is_err());
+/// let Report::StuckBlockOn(stuck) = told.recv().unwrap() else { panic!() };
+/// assert!(stuck.block_on().is_block_on());
+/// assert_eq!(stuck.dump().tasks().len(), 1);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct StuckBlockOn {
     block_on: TaskInfo,
-    /// The number of the wait in which its future was found.
-    pub(crate) rest: u32,
+    /// The `BlockOnRecord::poll_number` of the wait in which the future was found.
+    pub(crate) poll_number: u32,
     reason: NoRescueReason,
     root_cause: Option<RootCause>,
     /// Threads outside of all runtimes that wait in a `blocking_…` method.
@@ -85,10 +108,15 @@ pub(crate) enum NoRescueReason {
 }
 
 impl StuckBlockOn {
-    pub(crate) fn new(block_on: TaskInfo, rest: u32, reason: NoRescueReason, dump: Dump) -> Self {
+    pub(crate) fn new(
+        block_on: TaskInfo,
+        poll_number: u32,
+        reason: NoRescueReason,
+        dump: Dump,
+    ) -> Self {
         Self {
             block_on,
-            rest,
+            poll_number,
             reason,
             root_cause: None,
             blocked_threads: 0,
@@ -134,9 +162,9 @@ impl Content for StuckBlockOn {
             .collect()
     }
 
-    fn places(&self) -> Vec<ReportPlace<'_>> {
-        let places = self.steps();
-        places.map(|it| ReportPlace { what: "waits", task: &it.task, at: it.site }).collect()
+    fn sites(&self) -> Vec<ReportSite<'_>> {
+        let sites = self.steps();
+        sites.map(|it| ReportSite { what: "waits", task: &it.task, at: it.site }).collect()
     }
 }
 

@@ -7,11 +7,33 @@ use crate::inspect::task_info::TaskInfo;
 use std::fmt;
 use std::time::Duration;
 
-/// A task that panicked some seconds ago, and whose `JoinHandle` or `JoinSet` is alive and has not
-/// returned the panic.
+/// A task that panicked some seconds ago, and whose `JoinHandle` is kept and was not awaited.
 ///
-/// It is [suspected](super::Certainty::Suspected): the program may still await the handle. If it drops
+/// A [`JoinSet`](crate::task::JoinSet) that keeps the task counts as a handle. The report is
+/// [suspected](super::Certainty::Suspected): the program may still await the handle. If it drops
 /// the handle instead, the panic is reported as [`UnobservedPanic`](super::UnobservedPanic).
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wakeful::inspect::Report;
+/// use wakeful::runtime::{Builder, Handle};
+///
+/// let rt = Builder::new_current_thread()
+///     .report_lasting_after(Some(Duration::ZERO))
+///     .on_report(|_| {})
+///     .build()?;
+/// rt.block_on(async {
+///     let task = wakeful::spawn(async { panic!("a bug") });
+///     wakeful::task::yield_now().await;
+///     let found = Handle::current().diagnose();
+///     let Report::UnawaitedPanic(report) = &found[0] else { panic!("{found:?}") };
+///     assert_eq!(report.task().id(), Some(task.id()));
+///     assert!(task.await.unwrap_err().is_panic());
+/// });
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct UnawaitedPanic {
     task: TaskInfo,
@@ -30,12 +52,12 @@ impl UnawaitedPanic {
         &self.task
     }
 
-    /// Returns whether it is a closure of [`spawn_blocking`](crate::task::spawn_blocking).
+    /// Returns whether the task is a closure of [`spawn_blocking`](crate::task::spawn_blocking).
     pub fn is_closure(&self) -> bool {
         self.is_closure
     }
 
-    /// Returns how long ago it panicked, at least.
+    /// Returns how long ago the task panicked, at least.
     pub fn since(&self) -> Duration {
         self.since
     }

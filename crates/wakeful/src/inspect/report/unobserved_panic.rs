@@ -12,6 +12,27 @@ use std::fmt;
 /// A task that panicked, and whose `JoinHandle` was dropped without being awaited.
 ///
 /// It is always [proven](super::Certainty::Proven).
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::mpsc;
+/// use wakeful::inspect::Report;
+/// use wakeful::runtime::Builder;
+///
+/// let (tell, told) = mpsc::channel();
+/// let rt = Builder::new_current_thread()
+///     .report_blocked_after(None)
+///     .on_report(move |report| drop(tell.send(report.clone())))
+///     .build()?;
+/// rt.block_on(async {
+///     drop(wakeful::spawn(async { panic!("no such user") }));
+///     wakeful::task::yield_now().await;
+/// });
+/// let Report::UnobservedPanic(report) = told.recv().unwrap() else { panic!() };
+/// assert_eq!(report.message(), Some("no such user"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct UnobservedPanic {
     task: TaskInfo,
@@ -35,6 +56,27 @@ impl UnobservedPanic {
     }
 
     /// Returns the panic message, if the payload is a string.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use wakeful::inspect::Report;
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let (tell, told) = mpsc::channel();
+    /// let rt = Builder::new_current_thread()
+    ///     .report_blocked_after(None)
+    ///     .on_report(move |report| drop(tell.send(report.clone())))
+    ///     .build()?;
+    /// rt.block_on(async {
+    ///     wakeful::spawn(async { std::panic::panic_any(7) });
+    ///     wakeful::task::yield_now().await;
+    /// });
+    /// let Report::UnobservedPanic(report) = told.recv().unwrap() else { panic!() };
+    /// assert_eq!(report.message(), None); // the payload is a number
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn message(&self) -> Option<&str> {
         self.message.as_deref()
     }
@@ -52,7 +94,11 @@ impl Content for UnobservedPanic {
 
 impl fmt::Display for UnobservedPanic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "unobserved panic: {} panicked, and its JoinHandle was dropped", self.task)?;
+        writeln!(
+            f,
+            "unobserved panic (proven): {} panicked, and its JoinHandle was dropped",
+            self.task
+        )?;
         if let Some(message) = &self.message {
             field(f, "    ", "message", format_args!("{message:?}"))?;
         }

@@ -1,20 +1,42 @@
-//! The tasks of one spawn place.
+//! The tasks of one spawn site.
 
 use super::super::dump::{Dump, TaskDump, TaskState, WaitDump};
 use std::collections::BTreeMap;
 use std::panic::Location;
 use std::time::Duration;
 
-type Place = &'static Location<'static>;
-/// The waits of a group, by place and kind.
-type Waits = BTreeMap<(Place, &'static str), WaitGroup>;
+type Site = &'static Location<'static>;
+/// The waits of a group, by site and kind.
+type Waits = BTreeMap<(Site, &'static str), WaitGroup>;
 
-/// The tasks of a runtime that were spawned at one place.
+/// The tasks of a runtime that were spawned at one site.
 ///
 /// Closures of [`spawn_blocking`](crate::task::spawn_blocking) count as tasks.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use wakeful::{inspect, time};
+///
+/// for _ in 0..3 {
+///     wakeful::spawn(time::sleep(Duration::from_secs(60)));
+/// }
+/// let group = || inspect::snapshot().runtimes()[0].groups()[0].clone();
+/// assert_eq!((group().queued(), group().polls()), (3, 0));
+/// wakeful::task::yield_now().await;
+/// let group = group();
+/// assert_eq!((group.waiting(), group.polls()), (3, 3));
+/// assert_eq!((group.started(), group.finished(), group.orphans()), (3, 0, 0));
+/// assert!(group.newest() <= group.oldest());
+/// assert_eq!(group.waits()[0].count(), 3);
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct SpawnGroup {
-    spawned_at: Place,
+    spawned_at: Site,
     started: u64,
     running: usize,
     queued: usize,
@@ -27,33 +49,52 @@ pub struct SpawnGroup {
     waits: Vec<WaitGroup>,
 }
 
-/// The tasks of a [`SpawnGroup`] that wait in one place.
+/// The tasks of a [`SpawnGroup`] that wait at one site.
 ///
 /// A task that waits for several resources, in a `select!` for example, is counted for each.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use wakeful::{inspect, time};
+///
+/// for _ in 0..3 {
+///     wakeful::spawn(time::sleep(Duration::from_secs(60)));
+/// }
+/// time::advance(Duration::from_secs(2)).await;
+/// let snapshot = inspect::snapshot();
+/// let wait = &snapshot.runtimes()[0].groups()[0].waits()[0];
+/// assert_eq!((wait.kind(), wait.site_label(), wait.count()), ("sleep", "made at", 3));
+/// assert_eq!(wait.waited(1.0), Duration::from_secs(2));
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct WaitGroup {
     kind: &'static str,
-    place: &'static str,
-    site: Place,
+    site_label: &'static str,
+    site: Site,
     /// How long each task waits, ascending.
-    since: Vec<Duration>,
+    durations: Vec<Duration>,
 }
 
-/// Groups the tasks of a dump. `started` has the number of spawns at each place.
-pub(super) fn by_place(dump: &Dump, started: &BTreeMap<Place, u64>) -> Vec<SpawnGroup> {
-    let mut groups: BTreeMap<Place, (SpawnGroup, Waits)> = BTreeMap::new();
-    for (place, started) in started {
-        groups.insert(place, (SpawnGroup::new(place, *started), BTreeMap::new()));
+/// Groups the tasks of a dump. `started` has the number of spawns at each site.
+pub(super) fn by_site(dump: &Dump, started: &BTreeMap<Site, u64>) -> Vec<SpawnGroup> {
+    let mut groups: BTreeMap<Site, (SpawnGroup, Waits)> = BTreeMap::new();
+    for (site, started) in started {
+        groups.insert(site, (SpawnGroup::new(site, *started), BTreeMap::new()));
     }
     for task in dump.tasks().iter().filter(|task| !task.info().is_block_on()) {
-        let place = task.info().spawned_at();
-        let new = || (SpawnGroup::new(place, 0), BTreeMap::new());
-        let (group, waits) = groups.entry(place).or_insert_with(new);
+        let site = task.info().spawned_at();
+        let new = || (SpawnGroup::new(site, 0), BTreeMap::new());
+        let (group, waits) = groups.entry(site).or_insert_with(new);
         group.add(task);
         for wait in task.waits().iter().filter(|wait| !wait.is_earlier()) {
             let group =
                 waits.entry((wait.site(), wait.kind())).or_insert_with(|| WaitGroup::new(wait));
-            group.since.push(wait.since());
+            group.durations.push(wait.duration());
         }
     }
     let mut groups: Vec<SpawnGroup> = groups.into_values().map(SpawnGroup::with_waits).collect();
@@ -62,7 +103,7 @@ pub(super) fn by_place(dump: &Dump, started: &BTreeMap<Place, u64>) -> Vec<Spawn
 }
 
 impl SpawnGroup {
-    fn new(spawned_at: Place, started: u64) -> Self {
+    fn new(spawned_at: Site, started: u64) -> Self {
         Self {
             spawned_at,
             started,
@@ -95,9 +136,9 @@ impl SpawnGroup {
     fn with_waits((mut group, waits): (Self, Waits)) -> Self {
         group.waits = waits.into_values().collect();
         for wait in &mut group.waits {
-            wait.since.sort_unstable();
+            wait.durations.sort_unstable();
         }
-        group.waits.sort_by_key(|wait| std::cmp::Reverse(wait.since.len()));
+        group.waits.sort_by_key(|wait| std::cmp::Reverse(wait.durations.len()));
         // A task that was spawned while the counts were read.
         group.started = group.started.max(group.alive() as u64);
         group.newest = group.newest.min(group.oldest);
@@ -126,9 +167,28 @@ impl SpawnGroup {
         self.started - self.alive() as u64
     }
 
-    /// Returns by how many the living tasks have become more since an earlier snapshot.
+    /// Returns by how many the number of living tasks has grown since an earlier snapshot.
     ///
-    /// `earlier` is the group of the same place, or `None` if it had no group.
+    /// `earlier` is the group of the same site, or `None` if it had no group.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use wakeful::{inspect, time};
+    ///
+    /// let start = |seconds| wakeful::spawn(time::sleep(Duration::from_secs(seconds)));
+    /// [60, 70].map(start);
+    /// let earlier = inspect::snapshot();
+    /// [60, 70, 80].map(start);
+    /// let later = inspect::snapshot();
+    /// let (earlier, later) = (&earlier.runtimes()[0].groups()[0], &later.runtimes()[0].groups()[0]);
+    /// assert_eq!(later.growth_since(Some(earlier)), 3);
+    /// assert_eq!(later.growth_since(None), 5);
+    /// # }
+    /// ```
     pub fn growth_since(&self, earlier: Option<&Self>) -> i64 {
         self.alive() as i64 - earlier.map_or(0, |earlier| earlier.alive() as i64)
     }
@@ -149,6 +209,22 @@ impl SpawnGroup {
     }
 
     /// Returns how many of the tasks wait although no waker for them exists.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::inspect;
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let rt = Builder::new_current_thread().on_report(|_| {}).build()?;
+    /// rt.block_on(async {
+    ///     wakeful::spawn(std::future::pending::<()>());
+    ///     wakeful::task::yield_now().await;
+    ///     let snapshot = inspect::snapshot();
+    ///     assert_eq!(snapshot.runtimes()[0].groups()[0].orphans(), 1);
+    /// });
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn orphans(&self) -> usize {
         self.orphans
     }
@@ -181,8 +257,8 @@ impl SpawnGroup {
 
 impl WaitGroup {
     fn new(wait: &WaitDump) -> Self {
-        let (kind, place, site) = (wait.kind(), wait.place(), wait.site());
-        Self { kind, place, site, since: Vec::new() }
+        let (kind, site_label, site) = (wait.kind(), wait.site_label(), wait.site());
+        Self { kind, site_label, site, durations: Vec::new() }
     }
 
     /// Returns the call in which the tasks wait, for example `"Mutex::lock"`.
@@ -191,28 +267,47 @@ impl WaitGroup {
     }
 
     /// Says what the [`site`](Self::site) is, for example `"awaited at"`.
-    pub fn place(&self) -> &'static str {
-        self.place
+    pub fn site_label(&self) -> &'static str {
+        self.site_label
     }
 
-    /// Returns the place of the wait.
+    /// Returns the site of the wait.
     pub fn site(&self) -> &'static Location<'static> {
         self.site
     }
 
     /// Returns how many tasks wait there.
     pub fn count(&self) -> usize {
-        self.since.len()
+        self.durations.len()
     }
 
     /// Returns how long a part of the tasks has waited at most: `0.5` for the median, `1.0` for all.
     ///
     /// # Panics
     ///
-    /// If `quantile` is not between 0 and 1.
+    /// Panics if `quantile` is not between 0 and 1.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use wakeful::{inspect, time};
+    ///
+    /// for _ in 0..3 {
+    ///     wakeful::spawn(time::sleep(Duration::from_secs(60)));
+    ///     time::advance(Duration::from_secs(1)).await;
+    /// }
+    /// let snapshot = inspect::snapshot();
+    /// let wait = &snapshot.runtimes()[0].groups()[0].waits()[0];
+    /// assert_eq!(wait.waited(0.5), Duration::from_secs(2));
+    /// assert_eq!(wait.waited(1.0), Duration::from_secs(3));
+    /// # }
+    /// ```
     pub fn waited(&self, quantile: f64) -> Duration {
         assert!((0.0..=1.0).contains(&quantile), "a quantile is between 0 and 1, not {quantile}");
-        let last = self.since.len().saturating_sub(1);
-        self.since.get((last as f64 * quantile).ceil() as usize).copied().unwrap_or_default()
+        let last = self.durations.len().saturating_sub(1);
+        self.durations.get((last as f64 * quantile).ceil() as usize).copied().unwrap_or_default()
     }
 }

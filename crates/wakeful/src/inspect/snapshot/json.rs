@@ -7,7 +7,7 @@ use crate::inspect::json::Json;
 impl Snapshot {
     /// Returns the snapshot as JSON.
     ///
-    /// Times are in milliseconds, places are `"file:line:column"`. `"dump"` is that of
+    /// Times are in milliseconds, sites are `"file:line:column"`. `"dump"` is that of
     /// [`Dump::to_json`](crate::inspect::Dump::to_json), with each task.
     ///
     /// ```text
@@ -15,7 +15,7 @@ impl Snapshot {
     ///     "groups": [ { "spawned_at": "src/main.rs:3:5", "alive": 300, "started": 300,
     ///                   "finished": 0, "running": 0, "queued": 0, "waiting": 300, "orphans": 0,
     ///                   "oldest_ms": 1200, "newest_ms": 3, "polls": 310, "busy_ms": 0.7,
-    ///                   "waits": [ { "kind": "read", "place": "awaited at",
+    ///                   "waits": [ { "kind": "read", "site_label": "awaited at",
     ///                                "site": "src/main.rs:4:9", "count": 300,
     ///                                "median_ms": 600, "p99_ms": 1190, "longest_ms": 1200 } ] } ],
     ///     "dump": { … } } ] }
@@ -49,29 +49,32 @@ fn runtime(json: &mut Json, runtime: &RuntimeSnapshot) {
 }
 
 fn group(json: &mut Json, group: &SpawnGroup) {
-    json.object(|json| {
-        json.field("spawned_at", |json| site(json, group.spawned_at()));
-        json.field("alive", |json| json.plain(group.alive()));
-        json.field("started", |json| json.plain(group.started()));
-        json.field("finished", |json| json.plain(group.finished()));
-        json.field("running", |json| json.plain(group.running()));
-        json.field("queued", |json| json.plain(group.queued()));
-        json.field("waiting", |json| json.plain(group.waiting()));
-        json.field("orphans", |json| json.plain(group.orphans()));
-        json.field("oldest_ms", |json| millis(json, group.oldest()));
-        json.field("newest_ms", |json| millis(json, group.newest()));
-        json.field("polls", |json| json.plain(group.polls()));
-        json.field("busy_ms", |json| millis(json, group.busy()));
-        json.field("waits", |json| {
-            json.array(|json| group.waits().iter().for_each(|it| json.item(|json| wait(json, it))));
-        });
+    json.object(|json| group_fields(json, group));
+}
+
+/// Writes the fields of a group.
+pub(in crate::inspect) fn group_fields(json: &mut Json, group: &SpawnGroup) {
+    json.field("spawned_at", |json| site(json, group.spawned_at()));
+    json.field("alive", |json| json.plain(group.alive()));
+    json.field("started", |json| json.plain(group.started()));
+    json.field("finished", |json| json.plain(group.finished()));
+    json.field("running", |json| json.plain(group.running()));
+    json.field("queued", |json| json.plain(group.queued()));
+    json.field("waiting", |json| json.plain(group.waiting()));
+    json.field("orphans", |json| json.plain(group.orphans()));
+    json.field("oldest_ms", |json| millis(json, group.oldest()));
+    json.field("newest_ms", |json| millis(json, group.newest()));
+    json.field("polls", |json| json.plain(group.polls()));
+    json.field("busy_ms", |json| millis(json, group.busy()));
+    json.field("waits", |json| {
+        json.array(|json| group.waits().iter().for_each(|it| json.item(|json| wait(json, it))));
     });
 }
 
 fn wait(json: &mut Json, wait: &WaitGroup) {
     json.object(|json| {
         json.field("kind", |json| json.string(wait.kind()));
-        json.field("place", |json| json.string(wait.place()));
+        json.field("site_label", |json| json.string(wait.site_label()));
         json.field("site", |json| site(json, wait.site()));
         json.field("count", |json| json.plain(wait.count()));
         json.field("median_ms", |json| millis(json, wait.waited(0.5)));

@@ -1,4 +1,4 @@
-//! A snapshot: all runtimes of the process as data, with tasks grouped by spawn place.
+//! A snapshot: all runtimes of the process as data, with tasks grouped by spawn site.
 
 mod group;
 mod json;
@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::panic::Location;
 
 pub use group::{SpawnGroup, WaitGroup};
+#[cfg(feature = "page")]
+pub(in crate::inspect) use json::group_fields;
 
 /// Takes a snapshot of all runtimes of the process.
 ///
@@ -40,6 +42,21 @@ pub fn snapshot() -> Snapshot {
 /// All runtimes of the process at one moment; from [`snapshot`].
 ///
 /// [`to_json`](Self::to_json) has the same content for programs.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use wakeful::inspect;
+/// use wakeful::runtime::Handle;
+///
+/// let snapshot = inspect::snapshot();
+/// assert_eq!(snapshot.runtimes().len(), 1);
+/// let id: u64 = Handle::current().id().to_string().parse().unwrap();
+/// assert!(snapshot.find(id).is_some());
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     runtimes: Vec<RuntimeSnapshot>,
@@ -52,12 +69,44 @@ impl Snapshot {
     }
 
     /// Finds a runtime by its id, the number that [`runtime::Id`](crate::runtime::Id) displays.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::inspect;
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let rt = Builder::new_current_thread().name("database").build()?;
+    /// let id: u64 = rt.handle().id().to_string().parse().unwrap();
+    /// let snapshot = inspect::snapshot();
+    /// assert_eq!(snapshot.find(id).unwrap().name(), Some("database"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn find(&self, id: u64) -> Option<&RuntimeSnapshot> {
         self.runtimes.iter().find(|runtime| runtime.id == id)
     }
 }
 
-/// One runtime in a [`Snapshot`]: its dump, and its tasks by spawn place.
+/// One runtime in a [`Snapshot`]: its dump, and its tasks by spawn site.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use wakeful::inspect;
+///
+/// for _ in 0..10 {
+///     wakeful::spawn(async {});
+/// }
+/// wakeful::task::yield_now().await;
+/// let snapshot = inspect::snapshot();
+/// let runtime = &snapshot.runtimes()[0];
+/// assert_eq!((runtime.started(), runtime.finished()), (10, 10));
+/// assert_eq!(runtime.groups().len(), 1);
+/// assert_eq!(runtime.dump().workers().len(), 1);
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct RuntimeSnapshot {
     id: u64,
@@ -68,15 +117,16 @@ pub struct RuntimeSnapshot {
 }
 
 impl RuntimeSnapshot {
-    fn take(runtime: &dyn InspectedRuntime) -> Self {
+    /// Takes a snapshot of one runtime.
+    pub(in crate::inspect) fn take(runtime: &dyn InspectedRuntime) -> Self {
         // The counts are read after the tasks, so no task is alive that was not started.
         let dump = runtime.dump();
         let mut started: BTreeMap<&'static Location<'static>, u64> = BTreeMap::new();
-        let count = &mut |place, count| *started.entry(place).or_default() += count;
-        runtime.inspectable().spawns_by_place(count);
-        let groups = group::by_place(&dump, &started);
+        let count = &mut |site, count| *started.entry(site).or_default() += count;
+        runtime.inspectable().spawns_by_site(count);
+        let groups = group::by_site(&dump, &started);
+        let alive = runtime.alive_tasks();
         let started = runtime.inspectable().spawned();
-        let alive: u64 = groups.iter().map(|group| group.alive() as u64).sum();
         Self { id: runtime.id(), dump, groups, started, finished: started.saturating_sub(alive) }
     }
 
@@ -90,20 +140,39 @@ impl RuntimeSnapshot {
         self.dump.runtime()
     }
 
-    /// Returns its tasks and workers, and what is wrong with them.
+    /// Returns the runtime's tasks and workers, and what is wrong with them.
     pub fn dump(&self) -> &Dump {
         &self.dump
     }
 
-    /// Returns its tasks by spawn place, the place with the most tasks first.
+    /// Returns the runtime's tasks by spawn site, the site with the most tasks first.
     ///
-    /// A place is listed if a task of it is alive or has finished. Of more than about a thousand
-    /// places, some are only part of [`started`](Self::started).
+    /// A site is listed if a task of it is alive or has finished. Of more than about a thousand
+    /// sites, some are only part of [`started`](Self::started).
     pub fn groups(&self) -> &[SpawnGroup] {
         &self.groups
     }
 
     /// Finds the tasks that were spawned at this line.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use wakeful::{inspect, time};
+    ///
+    /// for _ in 0..3 {
+    ///     wakeful::spawn(time::sleep(Duration::from_secs(60)));
+    /// }
+    /// wakeful::task::yield_now().await;
+    /// let snapshot = inspect::snapshot();
+    /// let runtime = &snapshot.runtimes()[0];
+    /// let at = runtime.groups()[0].spawned_at();
+    /// assert_eq!(runtime.group_at(at.file(), at.line()).unwrap().alive(), 3);
+    /// # }
+    /// ```
     pub fn group_at(&self, file: &str, line: u32) -> Option<&SpawnGroup> {
         let is_there = |at: &Location<'_>| at.file() == file && at.line() == line;
         self.groups.iter().find(|group| is_there(group.spawned_at()))
@@ -114,7 +183,7 @@ impl RuntimeSnapshot {
         self.started
     }
 
-    /// Returns how many of the started tasks have ended.
+    /// Returns how many of the [`started`](Self::started) tasks have ended.
     pub fn finished(&self) -> u64 {
         self.finished
     }

@@ -81,13 +81,13 @@ impl fmt::Display for Folded<'_> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::{Function, Functions, SourcePlace};
+    use super::super::{Function, Functions, SourceSite};
 
     const REGISTRY: &str = "/build/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f";
 
     fn function(name: &str, file: &str, line: u32) -> Function {
-        let place = SourcePlace { file: file.to_owned(), folder: 0, line, column: None };
-        Function { name: name.to_owned(), place: (line > 0).then_some(place), object: None }
+        let site = SourceSite { file: file.to_owned(), folder: 0, line, column: None };
+        Function { name: name.to_owned(), site: (line > 0).then_some(site), object: None }
     }
 
     /// A handler of axum that sleeps, as a debug build shows it.

@@ -3,7 +3,7 @@
 //! Where the program has debug information, the path of the source file tells: cargo and the Rust
 //! toolchain keep libraries in folders of their own. Without it, the name of the crate has to do.
 
-use crate::inspect::symbols::SourcePlace;
+use crate::inspect::symbols::SourceSite;
 
 /// Crates that are libraries wherever their sources are. Without debug information, a name is all that
 /// is known of a frame.
@@ -74,18 +74,18 @@ const LIBRARIES: &[&str] = &[
 /// Returns the library that a function belongs to, or `None` for code of the program.
 pub(super) fn library_of(
     name: &str,
-    place: Option<&SourcePlace>,
+    site: Option<&SourceSite>,
     object: Option<&str>,
 ) -> Option<String> {
     if let Some(object) = object {
         // `libc.so.6`
         return Some(object.split(".so").next().unwrap_or(object).to_owned());
     }
-    if let Some(library) = place.and_then(|place| library_of_path(&place.file)) {
+    if let Some(library) = site.and_then(|site| library_of_path(&site.file)) {
         return Some(library);
     }
     // Line tables have names without the crate.
-    if place.is_some_and(|place| is_own_source(&place.file)) {
+    if site.is_some_and(|site| is_own_source(&site.file)) {
         return Some("wakeful".to_owned());
     }
     let root = crate_of(name)?;

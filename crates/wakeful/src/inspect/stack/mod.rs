@@ -6,7 +6,7 @@
 mod fold;
 mod library;
 
-use super::symbols::{Detail, Function, SourcePlace, functions_at, functions_of_blocked};
+use super::symbols::{Detail, Function, SourceSite, functions_at, functions_of_blocked};
 use crate::sys::backtrace::{self, NoStack};
 pub(crate) use library::is_library_source;
 use library::{library_of, polls_tasks};
@@ -43,12 +43,38 @@ struct Functions {
 /// Where a function comes from.
 #[derive(Clone, Debug, Default)]
 struct Origin {
-    place: Option<SourcePlace>,
+    site: Option<SourceSite>,
     /// The library that it belongs to; `None` for code of the program.
     library: Option<String>,
 }
 
 /// A function on a stack; from [`Blocked::frames`](super::Blocked::frames).
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use wakeful::inspect::Report;
+/// use wakeful::runtime::Builder;
+///
+/// # fn main() -> std::io::Result<()> {
+/// let (tell, told) = mpsc::channel();
+/// let rt = Builder::new_multi_thread()
+///     .report_blocked_after(Some(Duration::from_millis(30)))
+///     .on_report(move |report| drop(tell.send(report.clone())))
+///     .build()?;
+/// rt.block_on(rt.spawn(async move {
+///     // Blocks its worker until the report is there.
+///     let Ok(Report::Blocked(blocked)) = told.recv() else { panic!("another report") };
+///     for frame in blocked.frames() {
+///         let (file, line) = (frame.file().unwrap_or("?"), frame.line().unwrap_or(0));
+///         println!("{} at {file}:{line}", frame.function());
+///     }
+/// })).unwrap();
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct StackFrame<'a> {
     name: &'a str,
@@ -65,21 +91,21 @@ impl<'a> StackFrame<'a> {
     ///
     /// The path of a file of the program is relative to the folder in which it was compiled.
     pub fn file(&self) -> Option<&'a str> {
-        let place = self.origin.place.as_ref()?;
+        let site = self.origin.site.as_ref()?;
         Some(match self.origin.library {
-            None => place.file[place.folder..].trim_start_matches('/'),
-            Some(_) => &place.file,
+            None => site.file[site.folder..].trim_start_matches('/'),
+            Some(_) => &site.file,
         })
     }
 
     /// Returns the line in the source file.
     pub fn line(&self) -> Option<u32> {
-        Some(self.origin.place.as_ref()?.line)
+        Some(self.origin.site.as_ref()?.line)
     }
 
     /// Returns the column in that line, counted from 1.
     pub fn column(&self) -> Option<u32> {
-        self.origin.place.as_ref()?.column
+        self.origin.site.as_ref()?.column
     }
 
     /// Returns the library that the function belongs to, `None` for code of the program.
@@ -150,7 +176,7 @@ impl Functions {
 
     fn new(mut functions: Vec<Function>, future: Option<&str>) -> Self {
         let is_poll = |function: &Function| {
-            let file = function.place.as_ref().map(|place| &*place.file);
+            let file = function.site.as_ref().map(|site| &*site.file);
             polls_a_future(&function.name) || file.is_some_and(polls_tasks)
         };
         let end = functions.iter().position(is_poll);
@@ -159,10 +185,10 @@ impl Functions {
             functions.truncate(end.max(1));
         }
         let mut stack = Self { reaches_poll: end.is_some(), ..Self::default() };
-        for Function { name, place, object } in functions {
-            let library = library_of(&name, place.as_ref(), object.as_deref());
+        for Function { name, site, object } in functions {
+            let library = library_of(&name, site.as_ref(), object.as_deref());
             stack.names.push(name);
-            stack.origins.push(Origin { place, library });
+            stack.origins.push(Origin { site, library });
         }
         stack.end_with_type(future);
         stack
@@ -244,7 +270,7 @@ mod tests {
 
     fn stack(names: &[&str], future: Option<&str>) -> Functions {
         let function =
-            |name: &&str| Function { name: (*name).to_owned(), place: None, object: None };
+            |name: &&str| Function { name: (*name).to_owned(), site: None, object: None };
         Functions::new(names.iter().map(function).collect(), future)
     }
 

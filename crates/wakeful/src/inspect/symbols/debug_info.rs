@@ -5,7 +5,7 @@
 
 use super::elf::Elf;
 use super::names::demangle;
-use super::{Function, SourcePlace};
+use super::{Function, SourceSite};
 use addr2line::Context;
 use gimli::{Dwarf, EndianSlice, LittleEndian};
 
@@ -41,23 +41,23 @@ impl<'a> DebugInfo<'a> {
         let mut functions = Vec::new();
         while let Ok(Some(frame)) = frames.next() {
             let name = frame.function.as_ref().and_then(|name| name.raw_name().ok());
-            let place = frame.location.and_then(|location| {
+            let site = frame.location.and_then(|location| {
                 let file = location.file?.to_owned();
                 let folder = folder.unwrap_or_default();
                 let folder = if file.starts_with(folder) { folder.len() } else { 0 };
-                Some(SourcePlace { file, folder, line: location.line?, column: location.column })
+                Some(SourceSite { file, folder, line: location.line?, column: location.column })
             });
-            functions.push((name.map(|name| name.into_owned()), place));
+            functions.push((name.map(|name| name.into_owned()), site));
         }
         let last = functions.len().saturating_sub(1);
-        let named = functions.into_iter().enumerate().map(|(nth, (name, place))| {
+        let named = functions.into_iter().enumerate().map(|(nth, (name, site))| {
             // Line tables have names without their path. The symbol table has the path of one.
             let name = match (name.as_deref().map(demangle), symbol) {
                 (Some(Some(path)), _) => path,
                 (_, Some(symbol)) if nth == last => super::names::readable(symbol),
                 (_, _) => without_arguments(&name.unwrap_or_else(|| "(unnamed)".to_owned())),
             };
-            Function { name, place, object: None }
+            Function { name, site, object: None }
         });
         named.collect()
     }

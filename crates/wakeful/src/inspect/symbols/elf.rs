@@ -1,16 +1,59 @@
 //! An ELF file: the program or one of its libraries.
 
 use crate::sys::mapped_file::MappedFile;
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// A 64-bit little-endian ELF file.
 pub(super) struct Elf {
-    file: MappedFile,
+    content: Content,
     loads: Vec<Load>,
     sections: Vec<Section>,
     /// Which section has the names of the sections.
     names: usize,
 }
+
+/// The bytes of a file.
+enum Content {
+    /// The program that runs. The kernel refuses to write to its file. If it did not, a shorter file
+    /// would take the code of the program away as well.
+    Mapped(MappedFile),
+    /// A library. Its file may be written to at any time, and a mapping of a file that becomes shorter
+    /// ends the process (SIGBUS). So the needed sections are copied.
+    Copied(File),
+}
+
+impl Content {
+    /// Returns `size` bytes at `offset`, or `None` if the file is shorter.
+    fn range(&self, offset: u64, size: u64) -> Option<Cow<'_, [u8]>> {
+        match self {
+            Content::Mapped(file) => range(file, offset, size).map(Cow::Borrowed),
+            Content::Copied(_) if size > MAX_COPY => None,
+            Content::Copied(file) => {
+                let mut bytes = vec![0; usize::try_from(size).ok()?];
+                file.read_exact_at(&mut bytes, offset).ok()?;
+                Some(Cow::Owned(bytes))
+            }
+        }
+    }
+
+    /// Returns the entries of a table. The file says where it is, and how long an entry is.
+    fn table<T>(
+        &self,
+        (offset, entry, count): (u64, u16, u16),
+        least: usize,
+        read: impl FnMut(&[u8]) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let bytes = self.range(offset, u64::from(entry) * u64::from(count))?;
+        Some(bytes.chunks_exact(usize::from(entry).max(least)).filter_map(read).collect())
+    }
+}
+
+/// The largest section of a library that is copied. Only debug information is larger.
+const MAX_COPY: u64 = 64 << 20;
 
 /// A part of the file that is loaded to an address.
 struct Load {
@@ -20,7 +63,6 @@ struct Load {
 }
 
 /// A section header.
-#[derive(Clone, Copy)]
 struct Section {
     /// Where its name is in the section of names.
     name: u32,
@@ -31,8 +73,11 @@ struct Section {
     offset: u64,
     size: u64,
     link: u32,
+    /// The bytes, once they are copied. `None` if they cannot be.
+    copy: OnceCell<Option<Vec<u8>>>,
 }
 
+const HEADER_BYTES: u64 = 64;
 const LOAD: u32 = 1;
 const SYMTAB: u32 = 2;
 const NOBITS: u32 = 8;
@@ -59,33 +104,31 @@ fn range(file: &[u8], offset: u64, size: u64) -> Option<&[u8]> {
     file.get(offset..)?.get(..size)
 }
 
-/// Returns the entries of a table. The file says where it is, and how long an entry is.
-fn table(
-    file: &[u8],
-    offset: u64,
-    entry: u16,
-    count: u16,
-    least: usize,
-) -> Option<impl Iterator<Item = &[u8]>> {
-    let bytes = range(file, offset, u64::from(entry) * u64::from(count))?;
-    Some(bytes.chunks_exact(usize::from(entry).max(least)))
-}
-
 impl Elf {
-    /// Opens a file. `None` if it cannot be read, or is no 64-bit little-endian ELF file.
-    pub(super) fn open(path: &Path) -> Option<Self> {
-        let file = MappedFile::open(path).ok()?;
-        if !file.starts_with(b"\x7fELF\x02\x01") {
+    /// Opens the program that runs. `None` if it cannot be read, or is not a 64-bit little-endian ELF file.
+    pub(super) fn open_program() -> Option<Self> {
+        // A program whose file was replaced meanwhile is still there under this name.
+        Self::read(Content::Mapped(MappedFile::open(Path::new("/proc/self/exe")).ok()?))
+    }
+
+    /// Opens a library. `None` if it cannot be read, or is not a 64-bit little-endian ELF file.
+    pub(super) fn open_library(path: &Path) -> Option<Self> {
+        Self::read(Content::Copied(File::open(path).ok()?))
+    }
+
+    fn read(content: Content) -> Option<Self> {
+        let header = content.range(0, HEADER_BYTES)?;
+        if !header.starts_with(b"\x7fELF\x02\x01") {
             return None;
         }
-        let (at, entry, count) = (u64_at(&file, 32)?, u16_at(&file, 54)?, u16_at(&file, 56)?);
+        let place = (u64_at(&header, 32)?, u16_at(&header, 54)?, u16_at(&header, 56)?);
         let load = |entry: &[u8]| {
             let (offset, address, size) =
                 (u64_at(entry, 8)?, u64_at(entry, 16)?, u64_at(entry, 32)?);
             (u32_at(entry, 0)? == LOAD).then_some(Load { offset, address, size })
         };
-        let loads = table(&file, at, entry, count, 56)?.filter_map(load).collect();
-        let (at, entry, count) = (u64_at(&file, 40)?, u16_at(&file, 58)?, u16_at(&file, 60)?);
+        let loads = content.table(place, 56, load)?;
+        let place = (u64_at(&header, 40)?, u16_at(&header, 58)?, u16_at(&header, 60)?);
         let section = |entry: &[u8]| {
             Some(Section {
                 name: u32_at(entry, 0)?,
@@ -95,11 +138,13 @@ impl Elf {
                 offset: u64_at(entry, 24)?,
                 size: u64_at(entry, 32)?,
                 link: u32_at(entry, 40)?,
+                copy: OnceCell::new(),
             })
         };
-        let sections = table(&file, at, entry, count, 64)?.filter_map(section).collect();
-        let names = usize::from(u16_at(&file, 62)?);
-        Some(Self { loads, sections, names, file })
+        let sections = content.table(place, 64, section)?;
+        let names = usize::from(u16_at(&header, 62)?);
+        drop(header);
+        Some(Self { content, loads, sections, names })
     }
 
     /// Returns the virtual address of a byte of the file.
@@ -109,9 +154,15 @@ impl Elf {
         Some(offset - load.offset + load.address)
     }
 
-    fn bytes(&self, section: &Section) -> Option<&[u8]> {
-        let has_bytes = section.kind != NOBITS && section.flags & COMPRESSED == 0;
-        has_bytes.then(|| range(&self.file, section.offset, section.size))?
+    fn bytes<'a>(&'a self, section: &'a Section) -> Option<&'a [u8]> {
+        if section.kind == NOBITS || section.flags & COMPRESSED != 0 {
+            return None;
+        }
+        if let Content::Mapped(file) = &self.content {
+            return range(file, section.offset, section.size);
+        }
+        let copy = || self.content.range(section.offset, section.size).map(Cow::into_owned);
+        section.copy.get_or_init(copy).as_deref()
     }
 
     /// Returns a section and the address that it is loaded to. `None` if the file has no such section,
@@ -163,19 +214,35 @@ mod tests {
 
     #[test]
     fn the_running_program_is_read() {
-        let program = Elf::open(Path::new("/proc/self/exe")).unwrap();
-        let (address, text) = program.section(".text").unwrap();
-        assert!(address > 0 && text.len() > 1000);
-        assert!(program.section(".text.nothing").is_none() && program.section("").is_some());
-        assert_eq!(program.to_address(0), Some(0), "the file header is loaded");
-        assert_eq!(program.to_address(u64::MAX), None);
-        assert_eq!(program.symbols(&[0]), [None]);
+        let as_library = Elf::open_library(Path::new("/proc/self/exe"));
+        for program in [Elf::open_program(), as_library].map(Option::unwrap) {
+            let (address, text) = program.section(".text").unwrap();
+            assert!(address > 0 && text.len() > 1000);
+            assert!(program.section(".text.nothing").is_none() && program.section("").is_some());
+            assert_eq!(program.to_address(0), Some(0), "the file header is loaded");
+            assert_eq!(program.to_address(u64::MAX), None);
+            assert_eq!(program.symbols(&[0]), [None]);
+        }
+    }
+
+    /// A mapping would end the process here.
+    #[test]
+    fn a_library_that_is_overwritten_meanwhile_is_not_read() {
+        let path = std::env::temp_dir().join(format!("wakeful-elf-{}", std::process::id()));
+        std::fs::copy("/proc/self/exe", &path).unwrap();
+        let library = Elf::open_library(&path).unwrap();
+        let names = library.section(".text").unwrap().1.len();
+        std::fs::File::create(&path).unwrap();
+        assert_eq!(library.symbols(&[0]), [None]);
+        assert!(library.section(".symtab").is_none() && library.section(".dynstr").is_none());
+        assert_eq!(library.section(".text").unwrap().1.len(), names, "it was copied before");
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]
     fn other_files_are_refused() {
-        assert!(Elf::open(Path::new("/proc/self/maps")).is_none());
-        assert!(Elf::open(Path::new("Cargo.toml")).is_none());
-        assert!(Elf::open(Path::new("/nowhere")).is_none());
+        for path in ["/proc/self/maps", "Cargo.toml", "/nowhere"] {
+            assert!(Elf::open_library(Path::new(path)).is_none(), "{path}");
+        }
     }
 }

@@ -22,14 +22,14 @@ use std::path::{Path, PathBuf};
 pub(super) struct Function {
     /// The path of the function, or the address if that is unknown.
     pub(super) name: String,
-    pub(super) place: Option<SourcePlace>,
+    pub(super) site: Option<SourceSite>,
     /// The file name of the shared library that it is in; `None` for the program itself.
     pub(super) object: Option<String>,
 }
 
-/// A place in a source file.
+/// A site in a source file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SourcePlace {
+pub(super) struct SourceSite {
     /// The whole path.
     pub(super) file: String,
     /// The length of the part of the path that is the folder of the compilation.
@@ -100,7 +100,7 @@ pub(super) fn functions_at(frames: &[usize], detail: Detail) -> Vec<Function> {
         }
     }
     let unnamed =
-        |address: &usize| Function { name: format!("{address:#x}"), place: None, object: None };
+        |address: &usize| Function { name: format!("{address:#x}"), site: None, object: None };
     let named = frames.iter().zip(found);
     named
         .flat_map(|(address, functions)| match functions.is_empty() {
@@ -137,7 +137,7 @@ fn name_functions(
         if functions.is_empty()
             && let Some(name) = name
         {
-            functions.push(Function { name, place: None, object: None });
+            functions.push(Function { name, site: None, object: None });
         }
         for function in &mut functions {
             function.object.clone_from(&object);
@@ -167,8 +167,7 @@ impl Program {
 
     /// Opens the program or a library.
     fn open(&self, file: &str) -> Option<Elf> {
-        // A program whose file was replaced meanwhile is still there under this name.
-        Elf::open(Path::new(if self.is(file) { "/proc/self/exe" } else { file }))
+        if self.is(file) { Elf::open_program() } else { Elf::open_library(Path::new(file)) }
     }
 }
 
@@ -277,11 +276,8 @@ mod tests {
         assert_eq!(stack_of(number), Vec::<String>::new(), "gone");
         if cfg!(debug_assertions) {
             let at = functions.iter().position(|it| it.name.ends_with("waits_inlined")).unwrap();
-            let place = functions[at].place.as_ref().unwrap();
-            assert_eq!(
-                (&place.file[place.folder..], place.line),
-                (&*format!("/{}", file!()), LINE)
-            );
+            let site = functions[at].site.as_ref().unwrap();
+            assert_eq!((&site.file[site.folder..], site.line), (&*format!("/{}", file!()), LINE));
             assert!(functions[at + 1].name.ends_with("waits_in_here"), "{functions:#?}");
         }
     }

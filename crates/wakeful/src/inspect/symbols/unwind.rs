@@ -1,19 +1,19 @@
 //! Walks the stack of a thread that is blocked in the kernel, without interrupting it.
 //!
-//! For threads in a system call that a signal would end. The kernel tells where such a thread will go
-//! on, and its stack pointer. The tables for unwinding (`.eh_frame`) say where each function keeps its
-//! return address. Most find it by the stack pointer alone.
+//! For threads in a system call that a signal would end. The kernel shows the stack pointer of such a
+//! thread, and the program counter at which it continues. The tables for unwinding (`.eh_frame`) say
+//! where each function keeps its return address. For most functions the stack pointer is enough.
 //!
-//! Some need the frame pointer, whose value the kernel does not tell and perhaps no inner function has
-//! saved. Then the walk looks for the frame: a return address on the stack, right behind an instruction
-//! that calls this very function. If there is one such place, it is the frame, unless the function was
-//! called through a pointer and an earlier call has left its trace. So the caller of this module must
-//! check that a walk with such a step leads to where the thread is known to be ([`Walked::certain`]).
-//! Otherwise the walk ends early.
+//! Some need the frame pointer. The kernel does not show its value, and no inner function may have saved
+//! it. Then the walk searches the stack for the frame: a return address right behind an instruction that
+//! calls this function. If there is exactly one, it is taken for the frame. That is wrong if the function
+//! was called through a pointer, and the stack still has the return address of an earlier call. So the
+//! caller of this module must check that a walk with such a step leads to where the thread is known to be
+//! ([`Walked::certain`]). Without a frame the walk ends early.
 //!
-//! The stack is copied by the kernel, so a thread that goes on meanwhile is no data race. The copy
-//! counts only if the thread did not run before it was complete: it is in the same system call, and the
-//! kernel has not switched to it in between.
+//! The stack is copied by the kernel, so a thread that goes on meanwhile is not a data race. The copy
+//! counts only if the thread did not run before it was complete. Then it is in the same system call, and
+//! the kernel has not switched to it in between.
 
 use super::elf::Elf;
 use super::{MemoryMap, Program};

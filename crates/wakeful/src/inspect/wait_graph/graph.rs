@@ -15,14 +15,14 @@ use std::time::Duration;
 /// The most edges from queued closures to closures that run, in one runtime.
 const MAX_POOL_EDGES: usize = 100_000;
 
-/// The wait-for graph of one runtime, or of all, by task number.
+/// The wait-for graph of one runtime, or of all, by the ids of tasks and `block_on` futures.
 #[derive(Default)]
 pub(super) struct Graph {
     pub(super) nodes: BTreeMap<u64, Node>,
-    /// Number of other tasks that are not complete: they run, are queued, or wait for something
-    /// that is not known.
+    /// The number of tasks that are not nodes and not complete: they run, are queued, or wait for
+    /// something that is not known.
     pub(super) others: usize,
-    /// Lower halves of the numbers of their parents.
+    /// The lower halves of the ids of their parents.
     pub(super) parents_of_others: BTreeSet<u32>,
     /// Other waiters that must be polled once more to learn the owners of their resource.
     pub(super) unnamed: Vec<(Waiter, Vec<&'static ResourceRecord>)>,
@@ -65,7 +65,10 @@ impl Graph {
         graph
     }
 
-    /// Adds closures that wait for a thread of their pool. `ahead` occupy all threads, or are none.
+    /// Adds closures that wait for a thread of their pool.
+    ///
+    /// `ahead` has the closures that occupy all threads of the pool. It is empty if the pool may start
+    /// another thread; then a queued closure is not a node.
     fn add_queued(&mut self, queued: Vec<TaskRef>, ahead: Vec<u64>, runtime: usize, now: Duration) {
         let owner = |task| Owner { task, site: None, granted_unpolled: false };
         let ahead: Vec<Owner> = ahead.into_iter().map(owner).collect();
@@ -130,8 +133,8 @@ impl Graph {
         let mut missing: BTreeSet<u64> =
             owners.filter(|task| *task != 0 && !self.nodes.contains_key(task)).collect();
         if !missing.is_empty() {
-            for root in runtime.block_ons() {
-                missing.remove(&root.record.id);
+            for block_on in runtime.block_ons() {
+                missing.remove(&block_on.record.id);
             }
             runtime.each_task(&mut |task| {
                 missing.remove(&task.header().id.get());
@@ -167,8 +170,8 @@ impl Graph {
             }
             for (edge, owner) in node.owners() {
                 match self.nodes.get(&owner.task) {
-                    // Shuffled runtimes give out the same task ids. If no waiter joins this task,
-                    // the joined task belongs to another runtime.
+                    // Runtimes with `shuffle_tasks` use the same task ids. If no waiter joins the task
+                    // with this id, the joined task is one of another runtime.
                     Some(holder) if edge.joined_task().is_none() || holder.waiter.is_awaited() => {
                         waiters.entry(owner.task).or_default().push(*number);
                     }

@@ -6,6 +6,7 @@
 
 use super::waiter::Waiter;
 use crate::scheduler::block_on::{self, BlockOnState};
+use crate::task::block_on::BlockOnRecord;
 use crate::task::id;
 use crate::task::poll_stamp::PollStamp;
 use crate::task::wait_kind::WaitKind;
@@ -40,17 +41,10 @@ impl InnerWait {
         }
     }
 
-    pub(super) fn poll_number(&self) -> u32 {
+    pub(super) fn record(&self) -> &BlockOnRecord {
         match self {
-            InnerWait::Thread(thread) => thread.record.poll_number(),
-            InnerWait::BlockOn(inner) => inner.record.poll_number(),
-        }
-    }
-
-    pub(super) fn poll_stamp(&self) -> PollStamp {
-        match self {
-            InnerWait::Thread(thread) => thread.record.poll_stamp(),
-            InnerWait::BlockOn(inner) => inner.record.poll_stamp(),
+            InnerWait::Thread(thread) => &thread.record,
+            InnerWait::BlockOn(inner) => &inner.record,
         }
     }
 
@@ -61,8 +55,9 @@ impl InnerWait {
         }
     }
 
-    /// The wait record of the outer waiter, if it is not that of the thread itself: linked to the
-    /// inner `block_on`, for whose end it waits.
+    /// Makes a wait record for the outer waiter of a nested `block_on`, linked to that `block_on`.
+    ///
+    /// `None` if the thread is in a `blocking_…` method. Its own record says what it waits for.
     fn outer_record(&self) -> Option<WaitRecord> {
         let InnerWait::BlockOn(inner) = self else { return None };
         let record = WaitRecord::nothing();
@@ -81,7 +76,7 @@ pub(super) struct InnerWaits(BTreeMap<u64, InnerWait>);
 impl InnerWaits {
     pub(super) fn read() -> Self {
         let mut waits = BTreeMap::new();
-        // Simulated runtimes give out the same ids.
+        // Runtimes with `shuffle_tasks` use the same ids.
         if id::are_unique() {
             let inner = block_on::all_states().into_iter();
             waits.extend(inner.map(|inner| (inner.record.outer(), InnerWait::BlockOn(inner))));

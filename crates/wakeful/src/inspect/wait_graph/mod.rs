@@ -2,42 +2,51 @@
 //!
 //! # The graph
 //!
-//! It has the nodes of the scanned runtime. If one of them depends on a task of another runtime, it has
-//! the nodes of all runtimes of the process. The nodes are tasks and `block_on` futures that wait. A node has a [`WaitEdge`](node::WaitEdge) if exactly one
-//! live waker for it exists, and its wait record is linked to a resource (RECORD-1 in
-//! [`resource_record`](crate::wait::ownership::resource_record)). Then that waker is queued at that
-//! resource, so only the resource or an abort can wake the node. This is exact.
+//! The nodes are tasks and `block_on` futures that wait. They are those of the scanned runtime. If one
+//! of them depends on a task of another runtime, they are those of all runtimes of the process.
+//!
+//! A node has a [`WaitEdge`](node::WaitEdge) for each wait that is linked to a resource (RECORD-1 in
+//! [`resource_record`](crate::wait::ownership::resource_record)), if the owners of these resources are
+//! known. If the node has as many live wakers as direct links, each of its wakers is queued at one of
+//! these resources. So only these resources or an abort can wake the node. This is *exact*. Otherwise
+//! the other wakers belong to its [exits](crate::inspect::Exit): a timer, a signal, a message.
 //!
 //! A task in `block_in_place`, and a closure of the blocking pool, is a node while its thread waits
-//! inside of it: in a `blocking_…` method, or in a nested `block_on` ([`inner_waits`]).
+//! inside of it. The thread is in a `blocking_…` method, or in a nested `block_on` ([`inner_waits`]). A
+//! closure that waits for a thread of a full pool is a node too. It depends on the closures that run.
 //!
-//! A node is *stuck* if every owner of its resource is stuck, or if it has no waker at all. The scan
-//! starts with all nodes that may be stuck and removes those that depend on a node outside of the
-//! set, until the set no longer changes. A cycle in the rest is a deadlock. At the end the scan reads
-//! every node of the cycle again. If one of them has changed, the scan reports nothing.
+//! A node is *stuck* if every owner of each of its resources is stuck, or if it has no waker at all.
+//! The scan starts with all nodes that may be stuck. It removes nodes that depend on a task outside of
+//! the set, until the set no longer changes. A cycle in the remaining set is a deadlock. Cycles of
+//! nodes with exits are searched for separately ([`Scope`]). They are reported only after all of their
+//! nodes have waited for some seconds.
+//!
+//! At the end the scan reads every node of the cycle again. If one of them has changed, the scan does
+//! not report the cycle.
 //!
 //! # What is exact and what is assumed
 //!
-//! The owner of a resource is exact for a `JoinHandle`. For guards, permits and channel receivers it
-//! is the task that acquired them, and an assumption: the program may have moved the guard, or the
-//! future that holds it, to another task or thread. So a report has a
-//! [`Certainty`](crate::inspect::Certainty):
+//! The owner of a resource is exact for a `JoinHandle`. For guards, permits and channel receivers the
+//! scan assumes the task that acquired them. The program may have moved the guard, or the future that
+//! holds it, to another task or thread. So a report has a [`Certainty`](crate::inspect::Certainty):
 //!
 //! - *Proven*: all edges of the cycle are `JoinHandle`s (`Basis::OnlyJoins`), or no code of the
 //!   process can run, wherever the guards are (`Basis::NothingRuns`).
-//! - *Suspected*: all other cycles (`Basis::Acquisition`). They end no `block_on`.
+//! - *Suspected*: all other cycles, without exits (`Basis::Acquisition`) or with exits
+//!   (`Basis::Exits`). They end no `block_on`.
 //!
 //! Some assumptions are wrong too often, so the scan does not make them:
 //!
 //! - Guards and permits that own their share (RECORD-2) are often sent along with jobs. A wait for them
-//!   counts after some seconds only.
-//! - They, other permits, and receivers are often moved into a child task. A task that waits for them is
-//!   stuck only if the children of their owner are stuck too.
+//!   counts only after some seconds.
+//! - All permits, owned guards, and receivers are often moved into a child task. A task that waits for
+//!   one of these is stuck only if the children of the owner are stuck too.
 //! - The owner of a receiver is the task that received last, unless that task itself waits for
 //!   capacity.
 //!
-//! A `block_on` is ended only if it provably can never return: no code of the process can run
-//! ([`quiescence`]), or its future has no waker.
+//! A `block_on` is ended only if it provably can never return. Either no code of the process can run
+//! ([`quiescence`]). Or its future has no waker, the runtime can make no progress, and the runtime was
+//! built to end such a `block_on`, as tests are.
 
 mod graph;
 mod inner_waits;
@@ -49,6 +58,7 @@ mod waiter;
 
 use super::Dump;
 use super::report::{NoRescueReason, Report, StuckBlockOn};
+use super::runtimes::InspectedRuntime;
 use crate::sys::sync::ignore_poison;
 use crate::sys::unwind::catch_and_forget;
 use crate::task::id;
@@ -58,6 +68,7 @@ use crate::watchdog::snapshot::Inspectable;
 use graph::{Graph, Scope};
 use quiescence::Quiescence;
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::Mutex;
 use std::time::Duration;
 use story::{Story, story_of};
@@ -78,34 +89,55 @@ pub(crate) struct ScanResult {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScanMode {
     MayWake,
+    /// For a dump, which shows cycles and leaves out reports of a stuck `block_on`.
     ReadOnly,
 }
 
 /// How soon a quiet runtime is scanned again whose idle pool threads are about to end.
 const POOL_ENDS: Duration = Duration::from_secs(1);
 
-/// Scans one runtime. `peers` are the other runtimes of the process.
+/// Scans one runtime, whose name is `name`. `peers` returns the other runtimes of the process.
 ///
-/// `has_idle_threads`: a blocking pool has a thread without a closure. It ends after a while, and then
-/// runs the destructors of its thread-locals, which may wake any task. So nothing is proven before.
-pub(crate) fn scan(
-    scheduler: &dyn Inspectable,
-    runtime: Option<&str>,
-    peers: &[&dyn Inspectable],
+/// Nothing is proven while a blocking pool has an idle thread.
+pub(crate) fn scan<P>(
+    runtime: &dyn InspectedRuntime,
+    name: Option<&str>,
+    peers: impl FnOnce() -> Vec<P>,
     mode: ScanMode,
-    has_idle_threads: bool,
-) -> ScanResult {
+) -> ScanResult
+where
+    P: Deref<Target: InspectedRuntime>,
+{
+    let scheduler = runtime.inspectable();
     let own = Graph::take(&[scheduler]);
     if mode == ScanMode::MayWake {
         wake_unnamed(&own);
         wake_awaiters_of_sets(&own);
     }
-    // Simulated runtimes give out the same ids.
-    let is_wide = !peers.is_empty() && id::are_unique() && own.depends_on_others_than(scheduler);
-    let wide = is_wide.then(|| Graph::take(&with_peers(scheduler, peers)));
-    let graph = wide.as_ref().unwrap_or(&own);
+    // Runtimes with `shuffle_tasks` use the same ids.
+    let is_wide = id::are_unique() && own.depends_on_others_than(scheduler);
+    let has_cycle = |scope| !own.cycles(&own.stuck(scope)).is_empty();
+    if mode == ScanMode::ReadOnly
+        && !is_wide
+        && !has_cycle(Scope::Exact)
+        && !has_cycle(Scope::WithExits)
+    {
+        // A proof would make a cycle certain, and there is none. A dump has no use for a stuck `block_on`.
+        return ScanResult::default();
+    }
     let has_block_on = || !scheduler.block_ons().is_empty();
     let is_quiet = has_block_on() && Quiescence::observe(&[scheduler]).is_some();
+    // After the wake-ups, which may run user code: a shutdown of a peer waits for this scan. Most scans
+    // need no other runtime, and a process may have many.
+    let peers = if is_wide || is_quiet { peers() } else { Vec::new() };
+    // Such a thread ends after a while, and then runs the destructors of its thread-locals, which may
+    // wake any task.
+    let has_idle_threads =
+        runtime.pool_counts().idle > 0 || peers.iter().any(|peer| peer.pool_counts().idle > 0);
+    let peers: &[&dyn Inspectable] = &peers.iter().map(|it| it.inspectable()).collect::<Vec<_>>();
+    let is_wide = is_wide && !peers.is_empty();
+    let wide = is_wide.then(|| Graph::take(&with_peers(scheduler, peers)));
+    let graph = wide.as_ref().unwrap_or(&own);
     let may_be_proven = is_quiet && !has_idle_threads;
     let proof = may_be_proven.then(|| prove_quiescence(scheduler, peers)).flatten();
     let cycles = graph.cycles(&graph.stuck(Scope::Exact));
@@ -117,10 +149,10 @@ pub(crate) fn scan(
     let mut found = ScanResult { reports, again_in };
     match proof {
         Some((quiet, reason)) => {
-            report_stuck(scheduler, runtime, graph, &quiet, reason, &mut found);
+            report_stuck(scheduler, name, graph, &quiet, reason, &mut found);
         }
         None => {
-            report_without_wakers(scheduler, runtime, &own, &mut found);
+            report_without_wakers(scheduler, name, &own, &mut found);
             // The last of the other threads may end without notice. A test is ended then.
             if is_quiet && scheduler.base().config.always_end_stuck_block_on {
                 found.again_in = Some(Duration::ZERO);
@@ -160,7 +192,7 @@ const MAX_REMEMBERED: usize = 4096;
 fn wake_awaiters_of_sets(graph: &Graph) {
     // By number: the polls before the last request, and the requests in a row.
     static REQUESTS: Mutex<BTreeMap<u64, (u32, u32)>> = Mutex::new(BTreeMap::new());
-    // A simulated runtime runs its tasks in the order of its seed, so the scan wakes none.
+    // A runtime with `shuffle_tasks` runs its tasks in the order of its seed, so the scan wakes none.
     if !id::are_unique() {
         return;
     }
@@ -228,7 +260,7 @@ fn report_stuck(
     let counts = |waiter: &Waiter| {
         config.always_end_stuck_block_on || waiter.wakers().is_some_and(|wakers| wakers > 0)
     };
-    for (waiter, rest) in quiet.own_block_ons().filter(|(waiter, _)| counts(waiter)) {
+    for (waiter, poll_number) in quiet.own_block_ons().filter(|(waiter, _)| counts(waiter)) {
         let root_cause = match story_of(waiter, graph, quiet) {
             Story::Told(root_cause) => root_cause,
             Story::Asked => {
@@ -236,10 +268,10 @@ fn report_stuck(
                 return;
             }
         };
-        let Some(who) = waiter.info(graph.block_on_name(waiter.number())) else { continue };
+        let Some(info) = waiter.info(graph.block_on_name(waiter.number())) else { continue };
         let reason = if waiter.wakers() == Some(0) { NoRescueReason::WakersGone } else { reason };
         let dump = Dump::take(scheduler, runtime);
-        let stuck = StuckBlockOn::new(who, rest, reason, dump)
+        let stuck = StuckBlockOn::new(info, poll_number, reason, dump)
             .with_root_cause(root_cause)
             .with_blocked_threads(quiet.blocked_threads());
         found.reports.push(Report::StuckBlockOn(stuck));
@@ -249,8 +281,7 @@ fn report_stuck(
 /// Reports `block_on` futures without a waker, if they count and the runtime can make no progress.
 ///
 /// A chain of `JoinHandle`s proves nothing while there are other threads, not even if each task has
-/// one handle: the program may have moved a polled handle to another thread, and that thread may
-/// abort the task.
+/// one handle. The program may have moved a polled handle to another thread, which may abort the task.
 fn report_without_wakers(
     scheduler: &dyn Inspectable,
     runtime: Option<&str>,
@@ -258,20 +289,20 @@ fn report_without_wakers(
     found: &mut ScanResult,
 ) {
     let stuck = graph.stuck(Scope::Exact);
-    let roots = graph.stuck_block_ons(scheduler, &stuck);
-    let cannot_progress = !roots.is_empty()
+    let block_ons = graph.stuck_block_ons(scheduler, &stuck);
+    let cannot_progress = !block_ons.is_empty()
         && graph.cannot_progress(scheduler, &stuck)
         && graph.is_unchanged(scheduler);
-    for node in roots.into_iter().filter(|_| cannot_progress) {
+    for node in block_ons.into_iter().filter(|_| cannot_progress) {
         if node.wakers > 0 {
             found.again_in = Some(Duration::ZERO);
             continue;
         }
-        let Some(who) = node.waiter.info(graph.block_on_name(node.waiter.number())) else {
+        let Some(info) = node.waiter.info(graph.block_on_name(node.waiter.number())) else {
             continue;
         };
         let dump = Dump::take(scheduler, runtime);
-        let stuck = StuckBlockOn::new(who, node.rest, NoRescueReason::WakersGone, dump);
+        let stuck = StuckBlockOn::new(info, node.poll_number, NoRescueReason::WakersGone, dump);
         found.reports.push(Report::StuckBlockOn(stuck));
     }
 }

@@ -12,18 +12,18 @@ use crate::wait::ownership::owner::Owner;
 use crate::wait::ownership::resource_record::ResourceRecord;
 use std::time::Duration;
 
-/// How long a node has not been polled before it counts as stuck, if it has exits or waits for a guard
-/// that may have been moved.
+/// How long a node must wait before it counts as stuck, if it has exits or waits for a guard that may
+/// have been moved.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// [`PATIENCE`] if an exit is not known by name.
+/// How long a node must wait before it counts as stuck, if one of its exits is not known.
 const UNKNOWN_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A node of the graph, as it was observed.
 pub(super) struct Node {
     pub(super) waiter: Waiter,
     pub(super) polls: u32,
-    /// For a `block_on` future: the number of its current wait.
-    pub(super) rest: u32,
+    /// For a `block_on` future: its `BlockOnRecord::poll_number` in this wait. Otherwise 0.
+    pub(super) poll_number: u32,
     pub(super) wakers: u64,
     /// The resources that it waits for. Any of them can wake it. Empty if one of them is not known.
     pub(super) edges: Vec<WaitEdge>,
@@ -91,13 +91,13 @@ impl Node {
     /// Observes a waiter at a time of the runtime's clock. Returns `None` if it does not wait.
     pub(super) fn observe(waiter: Waiter, now: Duration) -> Option<Self> {
         let polls = waiter.polls();
-        let rest = match &waiter {
-            Waiter::BlockOn(root) => root.record.poll_number(),
+        let poll_number = match &waiter {
+            Waiter::BlockOn(block_on) => block_on.record.poll_number(),
             Waiter::Task(_) | Waiter::Queued(_) | Waiter::Inner { .. } => 0,
         };
         let wakers = waiter.wakers()?;
         let (edges, exits, waited) = (Vec::new(), Vec::new(), Duration::ZERO);
-        let mut node = Self { waiter, polls, rest, wakers, edges, exits, waited };
+        let mut node = Self { waiter, polls, poll_number, wakers, edges, exits, waited };
         if let Some((edges, exits, waited)) = node.read_waits(now) {
             (node.edges, node.exits, node.waited) = (edges, exits, waited);
         }
@@ -113,7 +113,15 @@ impl Node {
         let (polls, wakers) = (waiter.polls(), waiter.wakers()?);
         let edge = WaitEdge { wait, holders, queued_ahead: None, may_have_moved: false };
         let waited = since(now, since_ms);
-        Some(Self { waiter, polls, rest: 0, wakers, edges: vec![edge], exits: Vec::new(), waited })
+        Some(Self {
+            waiter,
+            polls,
+            poll_number: 0,
+            wakers,
+            edges: vec![edge],
+            exits: Vec::new(),
+            waited,
+        })
     }
 
     /// Reads what the node waits for. Returns `None` if there is no resource with known owners, or
@@ -196,8 +204,9 @@ impl Node {
         self.is_exact() && self.patience_left().is_zero()
     }
 
-    /// Returns how long the node must still wait before it is unlikely that its exits wake it, or that
-    /// a guard which was moved is dropped.
+    /// Returns how long the node must still wait before it counts as stuck.
+    ///
+    /// After that it is unlikely that an exit wakes it, or that a guard which was moved is dropped.
     pub(super) fn patience_left(&self) -> Duration {
         let is_unnamed = |exit: &Exit| exit.site().is_none();
         let patience = match () {
@@ -215,7 +224,7 @@ impl Node {
 
     /// Returns whether it waits for the end of one task and for nothing else.
     ///
-    /// Not of a `block_on` future: if another thread takes over its `JoinHandle`, the link stays.
+    /// False for a `block_on` future: if another thread takes over its `JoinHandle`, the link stays.
     pub(super) fn only_joins(&self) -> bool {
         match &*self.edges {
             _ if matches!(self.waiter, Waiter::BlockOn(_)) => false,

@@ -5,11 +5,12 @@
 //! - Each runtime is quiet: it has no timer, no descriptor and no file operation, and no thread of it
 //!   is at work. Each of its tasks and `block_on` futures waits. A current-thread runtime that no
 //!   thread drives cannot run at all.
-//! - Each closure of the blocking pool waits in a `blocking_…` method or a nested `block_on`, or is
-//!   queued while all threads of the pool are in such closures.
+//! - Each closure of the blocking pool waits in a `blocking_…` method or a nested `block_on`. Or it is
+//!   queued, while all threads of the pool are in such closures.
 //! - The process has no other thread, except for threads that wait in a `blocking_…` method, and the
 //!   main thread of the test harness.
-//! - No signal handler of the program is installed.
+//! - No signal handler of the program is installed. Handlers of wakeful and of the standard library
+//!   do not count.
 //!
 //! A waker may be stored anywhere: no code is left that could call it.
 
@@ -36,20 +37,20 @@ pub(super) struct Quiescence {
 struct Observed {
     waiter: Waiter,
     polls: u32,
-    /// For a `block_on` future: the number of its current wait.
-    rest: u32,
+    /// For a `block_on` future: its `BlockOnRecord::poll_number` in this wait. Otherwise 0.
+    poll_number: u32,
 }
 
 impl Observed {
     /// Observes a waiter. Returns `None` if it does not wait.
     fn new(waiter: Waiter) -> Option<Self> {
         let polls = waiter.polls();
-        let rest = match &waiter {
-            Waiter::BlockOn(root) => root.record.poll_number(),
+        let poll_number = match &waiter {
+            Waiter::BlockOn(block_on) => block_on.record.poll_number(),
             _ => 0,
         };
         waiter.wakers()?;
-        Some(Self { waiter, polls, rest })
+        Some(Self { waiter, polls, poll_number })
     }
 
     fn is_unchanged(&self) -> bool {
@@ -65,7 +66,7 @@ fn is_over(runtime: &dyn Inspectable) -> bool {
 
 /// Returns whether no thread of the runtime is at work, and no event can make one work.
 fn is_idle(runtime: &dyn Inspectable) -> bool {
-    let can_happen = |look: &WorkerSnapshot| look.timers + look.sources > 0;
+    let can_happen = |worker: &WorkerSnapshot| worker.timers + worker.sources > 0;
     !runtime.is_driven() || (runtime.is_quiet() && !runtime.workers().iter().any(can_happen))
 }
 
@@ -131,9 +132,9 @@ impl Quiescence {
             && runtimes.iter().all(|runtime| is_over(*runtime) || is_idle(*runtime))
     }
 
-    /// Returns the `block_on` futures of the first runtime that wait, and the number of that wait.
+    /// Returns the `block_on` futures of the first runtime that wait, each with its poll number.
     pub(super) fn own_block_ons(&self) -> impl Iterator<Item = (&Waiter, u32)> {
-        let own = self.waiters[..self.own].iter().map(|it| (&it.waiter, it.rest));
+        let own = self.waiters[..self.own].iter().map(|it| (&it.waiter, it.poll_number));
         own.filter(|(waiter, _)| matches!(waiter, Waiter::BlockOn(_)))
     }
 
@@ -151,8 +152,8 @@ fn add_waiters(
 ) -> Option<()> {
     let config = &runtime.base().config;
     let is_driven = runtime.is_driven();
-    for root in runtime.block_ons() {
-        waiters.push(Observed::new(inner_waits.wrap(Waiter::BlockOn(root)))?);
+    for block_on in runtime.block_ons() {
+        waiters.push(Observed::new(inner_waits.wrap(Waiter::BlockOn(block_on)))?);
     }
     let (mut closures, mut queued, mut has_running) = (0, 0, false);
     runtime.each_task(&mut |task| {

@@ -1,4 +1,4 @@
-//! The story of a `block_on` that can never return: the wait at the root of it, and what it holds up.
+//! The root cause of a `block_on` that can never return, and the chain of waits from there up to it.
 
 use super::graph::Graph;
 use super::quiescence::Quiescence;
@@ -6,21 +6,23 @@ use super::waiter::Waiter;
 use crate::inspect::dump::since;
 use crate::inspect::report::{RootCause, StoryStep};
 use crate::sys::unwind::catch_and_forget;
+use crate::task::id;
 use crate::wait::describe::{self, Answer};
 use crate::watchdog;
 
-/// What is known of a stuck `block_on`.
+/// The result of [`story_of`].
 pub(super) enum Story {
+    /// The root cause, if there is one.
     Told(Option<RootCause>),
-    /// The waiter at the root was asked for details. The next scan tells the story.
+    /// The waiter at the root was asked for details, and woken. The next scan has the result.
     Asked,
 }
 
-/// Tells what the `block_on` future waits for, and what that waits for, up to the root.
+/// Follows the waits from a stuck `block_on` future to their root cause.
 ///
-/// There is no root if it depends on a cycle, which has a report of its own.
-pub(super) fn story_of(root: &Waiter, graph: &Graph, quiet: &Quiescence) -> Story {
-    let mut chain = vec![root];
+/// There is none if the future depends on a cycle, which has a report of its own.
+pub(super) fn story_of(block_on: &Waiter, graph: &Graph, quiet: &Quiescence) -> Story {
+    let mut chain = vec![block_on];
     while let Some(next) = graph.next_of(chain[chain.len() - 1].number()) {
         match quiet.find(next) {
             Some(waiter) if chain.iter().all(|it| it.number() != next) => chain.push(waiter),
@@ -30,9 +32,11 @@ pub(super) fn story_of(root: &Waiter, graph: &Graph, quiet: &Quiescence) -> Stor
     let Some(last) = chain.pop() else { return Story::Told(None) };
     let Some(wait) = last.record().read() else { return Story::Told(None) };
     let (details, since_ms) = match last.wakers() {
-        // An orphan: a poll that no waker asked for would not be a wait any more.
+        // An orphan is not asked: a poll without a wake-up would change what it waits for.
         None | Some(0) => (None, wait.since_ms),
-        Some(_) => match describe::ask(last.number(), last.polls(), wait.since_ms) {
+        // Runtimes with `shuffle_tasks` use the same ids, and run tasks in the order of their seeds.
+        Some(_) if !id::are_unique() => (None, wait.since_ms),
+        Some(_) => match describe::ask(&last.observed(wait)) {
             Some(Answer { details, since_ms }) => (details, since_ms),
             None => {
                 // The waker of a local set may be the user's.

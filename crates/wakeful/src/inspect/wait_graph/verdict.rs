@@ -75,7 +75,8 @@ impl Graph {
             let nodes = || cycle.iter().map(|step| &self.nodes[&step.number]);
             let patience = nodes().map(Node::patience_left).max().unwrap_or_default();
             match () {
-                () if nodes().all(Node::is_settled) || !self.is_own(&cycle) => {} // reported by another scan
+                // Reported from `Scope::Exact`, or by the scan of another runtime.
+                () if nodes().all(Node::is_settled) || !self.is_own(&cycle) => {}
                 () if nothing_runs || patience.is_zero() => {
                     reports.extend(self.report_cycle(&cycle, nothing_runs));
                 }
@@ -86,13 +87,13 @@ impl Graph {
     }
 
     /// Returns whether the runtime can make no progress by itself: every task is stuck, and there
-    /// is no timer, I/O source or blocking closure.
+    /// is not a timer, I/O source or blocking closure.
     pub(super) fn cannot_progress(
         &self,
         scheduler: &dyn Inspectable,
         stuck: &BTreeSet<u64>,
     ) -> bool {
-        let can_happen = |look: &WorkerSnapshot| look.timers + look.sources > 0;
+        let can_happen = |worker: &WorkerSnapshot| worker.timers + worker.sources > 0;
         self.others == 0
             && self.nodes.len() == stuck.len() // so no node has exits
             && scheduler.is_quiet()
@@ -118,6 +119,6 @@ impl Graph {
             matches!(self.nodes[*number].waiter, Waiter::BlockOn(_))
                 && (!self.nodes[*number].edges.is_empty() || config.always_end_stuck_block_on)
         };
-        stuck.iter().filter(counts).map(|root| &self.nodes[root]).collect()
+        stuck.iter().filter(counts).map(|number| &self.nodes[number]).collect()
     }
 }

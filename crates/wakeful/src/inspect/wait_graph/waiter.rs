@@ -6,7 +6,8 @@ use crate::scheduler::block_on::BlockOnState;
 use crate::task::poll_stamp::PollStamp;
 use crate::task::runnable::TaskRef;
 use crate::task::state::{BLOCKING, COMPLETE, EXEMPT, FOREVER, JOIN_WAKER, NOTIFIED, RUNNING};
-use crate::task::wait_record::WaitRecord;
+use crate::task::wait_record::{Wait, WaitRecord};
+use crate::wait::describe::ObservedWait;
 use std::sync::Arc;
 
 /// A task or a `block_on` future that waits.
@@ -29,7 +30,7 @@ impl Waiter {
     pub(super) fn number(&self) -> u64 {
         match self {
             Waiter::Task(task) | Waiter::Queued(task) => task.header().id.get(),
-            Waiter::BlockOn(root) => root.record.id,
+            Waiter::BlockOn(block_on) => block_on.record.id,
             Waiter::Inner { outer, .. } => outer.number(),
         }
     }
@@ -37,7 +38,7 @@ impl Waiter {
     pub(super) fn record(&self) -> &WaitRecord {
         match self {
             Waiter::Task(task) | Waiter::Queued(task) => &task.header().waiting,
-            Waiter::BlockOn(root) => &root.record.waiting,
+            Waiter::BlockOn(block_on) => &block_on.record.waiting,
             Waiter::Inner { record: Some(record), .. } => record,
             Waiter::Inner { inner: InnerWait::Thread(thread), .. } => &thread.record.waiting,
             Waiter::Inner { inner: InnerWait::BlockOn(inner), .. } => &inner.record.waiting,
@@ -53,9 +54,9 @@ impl Waiter {
                 let waits = !state.has(RUNNING | NOTIFIED | COMPLETE | BLOCKING);
                 waits.then(|| state.wakers())
             }
-            Waiter::BlockOn(root) => {
-                let waits = !root.record.is_polled() && !root.is_woken();
-                waits.then(|| root.live_wakers() as u64)
+            Waiter::BlockOn(block_on) => {
+                let waits = !block_on.record.is_polled() && !block_on.is_woken();
+                waits.then(|| block_on.live_wakers() as u64)
             }
             Waiter::Inner { outer, inner, .. } => inner.wakers(outer.number()),
         }
@@ -64,7 +65,7 @@ impl Waiter {
     pub(super) fn wake(&self) {
         match self {
             Waiter::Task(task) | Waiter::Queued(task) => task.wake(),
-            Waiter::BlockOn(root) => root.wake(),
+            Waiter::BlockOn(block_on) => block_on.wake(),
             Waiter::Inner { inner, .. } => inner.wake(),
         }
     }
@@ -73,17 +74,30 @@ impl Waiter {
     pub(super) fn poll_stamp(&self) -> PollStamp {
         match self {
             Waiter::Task(task) | Waiter::Queued(task) => task.header().poll_stamp(),
-            Waiter::BlockOn(root) => root.record.poll_stamp(),
-            Waiter::Inner { inner, .. } => inner.poll_stamp(),
+            Waiter::BlockOn(block_on) => block_on.record.poll_stamp(),
+            Waiter::Inner { inner, .. } => inner.record().poll_stamp(),
         }
     }
 
     pub(super) fn polls(&self) -> u32 {
         match self {
             Waiter::Task(task) | Waiter::Queued(task) => task.header().polls(),
-            Waiter::BlockOn(root) => root.record.polls(),
-            Waiter::Inner { inner, .. } => inner.poll_number(),
+            Waiter::BlockOn(block_on) => block_on.record.polls(),
+            Waiter::Inner { inner, .. } => inner.record().poll_number(),
         }
+    }
+
+    /// Returns its wait, as the question for details needs it.
+    pub(super) fn observed(&self, wait: Wait) -> ObservedWait {
+        let record = match self {
+            Waiter::Task(_) | Waiter::Queued(_) => None,
+            Waiter::BlockOn(block_on) => Some(&block_on.record),
+            Waiter::Inner { inner, .. } => Some(inner.record()),
+        };
+        let (call, polls) =
+            record.map_or((0, self.polls()), |record| (record.call_number(), record.polls()));
+        let (waiter, stamp) = (self.number(), self.poll_stamp());
+        ObservedWait { waiter, call, polls, stamp, wait }
     }
 
     /// Returns whether a handle exists that can abort the task and is held by no node of the graph.
@@ -103,7 +117,7 @@ impl Waiter {
     pub(super) fn block_on_thread(&self) -> Option<i32> {
         match self {
             Waiter::Task(_) | Waiter::Queued(_) => None,
-            Waiter::BlockOn(root) => Some(root.thread),
+            Waiter::BlockOn(block_on) => Some(block_on.thread),
             Waiter::Inner { outer, .. } => outer.block_on_thread(),
         }
     }
@@ -139,7 +153,7 @@ impl Waiter {
     pub(super) fn info(&self, block_on_name: Option<&str>) -> Option<TaskInfo> {
         match self {
             Waiter::Task(task) | Waiter::Queued(task) => Some(TaskInfo::of_task(task.header())),
-            Waiter::BlockOn(root) => TaskInfo::of_block_on(root, block_on_name),
+            Waiter::BlockOn(block_on) => TaskInfo::of_block_on(block_on, block_on_name),
             Waiter::Inner { outer, .. } => outer.info(block_on_name),
         }
     }

@@ -34,7 +34,7 @@ fn thief(entries: &Arc<Entries>, stealer: Arc<ring::Stealer>) -> thread::JoinHan
     thread::spawn(move || {
         let (own, _) = ring::ring();
         let mut stolen: Vec<usize> =
-            stealer.steal_into(&own).map(|task| entries.end(task)).into_iter().collect();
+            stealer.steal_into(&own).map(|(task, _)| entries.end(task)).into_iter().collect();
         stolen.extend(drain(&entries, &own));
         stolen
     })

@@ -8,18 +8,24 @@ use crate::runtime::hooks::ReportingHooks;
 use crate::runtime::inner::{Flavor, RuntimeInner};
 use crate::runtime::test_limit::{self, TestLimit, TestLimitSetting};
 use crate::runtime::{
-    FileBackend, Handle, Id, LocalOptions, LocalRuntime, Runtime, dump_signal, registry,
+    FileBackend, Handle, Id, LocalOptions, LocalRuntime, Runtime, context, dump_signal, registry,
 };
 use crate::scheduler::blocking_pool::BlockingPool;
 use crate::scheduler::config::{Config, Environment, NextTask};
 use crate::scheduler::current_thread::CurrentThread;
 use crate::scheduler::multi_thread::MultiThread;
+use crate::scheduler::schedule_times::ScheduleTimes;
+use crate::scheduler::task_hooks::TaskHooks;
+use crate::task::context as task_context;
+use crate::task::ended::EndedWatch;
 use crate::task::id::IdSource;
+use crate::telemetry::worker_metrics::ExactBuckets;
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The end of a builder: making the runtime.
 impl Builder {
@@ -53,7 +59,7 @@ impl Builder {
              `start_paused(true)`: a multi-thread runtime cannot pause its clock. Use \
              Builder::new_current_thread, or leave out start_paused."
         );
-        Ok(Runtime::from_handle(Handle::from_shared(self.build_shared(false)?)))
+        Ok(Runtime::from_handle(Handle::from_shared(self.build_shared(None)?)))
     }
 
     /// Builds a runtime that stays on this thread, for tasks that need not be `Send`.
@@ -81,19 +87,26 @@ impl Builder {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[track_caller]
-    pub fn build_local(&mut self, _options: LocalOptions) -> io::Result<LocalRuntime> {
+    pub fn build_local(&mut self, options: LocalOptions) -> io::Result<LocalRuntime> {
         assert!(
             self.kind == Kind::CurrentThread,
             "multi_thread is not supported for LocalRuntime: use Builder::new_current_thread"
         );
-        Ok(LocalRuntime::from_handle(Handle::from_shared(self.build_shared(true)?)))
+        let shared = self.build_shared(Some(options))?;
+        Ok(LocalRuntime::from_handle(Handle::from_shared(shared)))
     }
 
+    /// `local`: the options of a local runtime.
     #[track_caller]
-    fn build_shared(&mut self, is_local: bool) -> io::Result<Arc<RuntimeInner>> {
+    fn build_shared(&mut self, local: Option<LocalOptions>) -> io::Result<Arc<RuntimeInner>> {
+        let is_local = local.is_some();
+        let mut task_hooks = self.task_hooks.clone();
+        if let Some(options) = local {
+            task_hooks.override_with(options.task_hooks);
+        }
         let delivery = Delivery::new(self.report_filter, self.report_format);
         let hooks = ReportingHooks::new(self.on_report.clone(), delivery);
-        let config = Arc::new(self.config(hooks.clone()));
+        let config = Arc::new(self.config(hooks.clone(), task_hooks));
         // Before a thread starts: `from_env` panics at a value that it does not know.
         let backend = self.file_backend.unwrap_or_else(FileBackend::from_env);
         let files = FileBackendState::new(backend);
@@ -101,11 +114,12 @@ impl Builder {
         let pool = Arc::new(BlockingPool::new(config.clone()));
         let flavor = match self.kind {
             Kind::CurrentThread => Flavor::Current(CurrentThread::start(config)),
-            Kind::MultiThread => Flavor::Multi(MultiThread::start(config)?),
+            Kind::MultiThread => Flavor::Multi(MultiThread::new(config)),
         };
         let shared = Arc::new(RuntimeInner {
             id: Id::next(),
             has_time: self.has_time,
+            timers_elapse_at_shutdown: self.timers_elapse_at_shutdown,
             name: self.name.clone(),
             flavor,
             pool,
@@ -115,17 +129,26 @@ impl Builder {
             test_limit,
             is_for_test: !matches!(self.test_limit, TestLimitSetting::Unlimited),
         });
+        task_context::set_budget_yield_counter(|| {
+            context::with_current(|shared| shared.base().budget_yields.fetch_add(1, Relaxed));
+        });
         hooks.set_runtime(&shared);
+        if let Flavor::Multi(scheduler) = &shared.flavor {
+            scheduler.start()?;
+        }
         registry::add(&shared);
         dump_signal::print_later(&shared);
         if self.dump_on_signal {
             dump_signal::print_on_signal();
         }
         test_limit::watch(&shared);
+        #[cfg(feature = "page")]
+        crate::inspect::page::start_of_process(self.page.as_deref());
         Ok(shared)
     }
 
-    fn config(&self, hooks: Arc<ReportingHooks>) -> Config {
+    fn config(&self, hooks: Arc<ReportingHooks>, task_hooks: TaskHooks) -> Config {
+        let observes_ends = task_hooks.on_terminate.is_some() || self.tracks_latencies;
         Config {
             worker_threads: match (self.kind, self.worker_threads) {
                 (Kind::CurrentThread, _) => 1,
@@ -153,6 +176,13 @@ impl Builder {
             report_lasting_after: self.report_lasting_after,
             max_spare_threads: self.max_spare_threads,
             always_end_stuck_block_on: self.always_end_stuck_block_on,
+            exact: ExactBuckets {
+                poll_times: self.poll_histogram.buckets(),
+                schedule_latencies: self.latency_histogram.buckets(),
+            },
+            schedule_times: self.tracks_latencies.then(ScheduleTimes::default),
+            _ended_watch: observes_ends.then(EndedWatch::new),
+            task_hooks,
             hooks,
             env: self.environment(),
         }

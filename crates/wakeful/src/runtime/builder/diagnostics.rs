@@ -28,6 +28,26 @@ impl Builder {
         self
     }
 
+    /// Serves the live page of the process at `address`, from when the runtime is built.
+    ///
+    /// `address` is as in [`page::serve`](crate::inspect::page::serve()): `127.0.0.1:0`, another
+    /// address with a port, or `unix:PATH`. The URL is printed to standard error. There is one such
+    /// page for all runtimes of the process: that of the first builder, or of `WAKEFUL_PAGE`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_multi_thread().enable_all().page("127.0.0.1:0").build()?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[cfg(feature = "page")]
+    pub fn page(&mut self, address: impl Into<String>) -> &mut Self {
+        self.page = Some(address.into());
+        self
+    }
+
     /// Sets what happens to the runtime when a task panics.
     ///
     /// By default nothing happens beyond an error from the task's `JoinHandle`.
@@ -137,9 +157,9 @@ impl Builder {
     ///
     /// This is the time of the reports [`SlowHolder`](Report::SlowHolder),
     /// [`UnawaitedPanic`](Report::UnawaitedPanic), [`AbortedClosure`](Report::AbortedClosure) and
-    /// [`SlowShutdown`](Report::SlowShutdown). [`GrowingTasks`](Report::GrowingTasks) takes three
-    /// times as long, and so does a lock that only one task waits for. With `None`, these and
-    /// [`NeverPolled`](Report::NeverPolled) are not reported.
+    /// [`SlowShutdown`](Report::SlowShutdown). [`GrowingTasks`](Report::GrowingTasks) and
+    /// [`Stalled`](Report::Stalled) take three times as long, and so does a lock that only one task
+    /// waits for. With `None`, these and [`NeverPolled`](Report::NeverPolled) are not reported.
     ///
     /// # Examples
     ///

@@ -1,6 +1,8 @@
 //! Settings of the builder for worker threads and the blocking pool.
 
 use super::Builder;
+use crate::scheduler::config::ThreadName;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,8 +73,7 @@ impl Builder {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn thread_name(&mut self, val: impl Into<String>) -> &mut Self {
-        let name = val.into();
-        self.thread_name = Arc::new(move || name.clone());
+        self.thread_name = ThreadName::Fixed(Cow::Owned(val.into()));
         self
     }
 
@@ -96,7 +97,7 @@ impl Builder {
     where
         F: Fn() -> String + Send + Sync + 'static,
     {
-        self.thread_name = Arc::new(f);
+        self.thread_name = ThreadName::Function(Arc::new(f));
         self
     }
 

@@ -36,6 +36,22 @@ impl<'a, T: 'static> Builder<'a, T> {
     }
 
     /// Names the task, for dumps and reports.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::runtime::Handle;
+    /// use wakeful::task::JoinSet;
+    ///
+    /// let mut set = JoinSet::new();
+    /// let task = set.build_task().name("fetch").spawn(async {})?;
+    /// let dump = Handle::current().dump();
+    /// assert_eq!(dump.find_named("fetch").unwrap().id(), Some(task.id()));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn name(self, name: &'a str) -> Self {
         Self { task: self.task.name(name), ..self }
     }
@@ -43,6 +59,21 @@ impl<'a, T: 'static> Builder<'a, T> {
     /// Allows the task to wait until it is aborted, with no waker left.
     ///
     /// See [`task::Builder::forever`](crate::task::Builder::forever).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::task::JoinSet;
+    ///
+    /// let mut set = JoinSet::new();
+    /// set.build_task().forever().spawn(std::future::pending::<()>())?;
+    /// wakeful::task::yield_now().await; // no report
+    /// set.shutdown().await;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn forever(self) -> Self {
         Self { task: self.task.forever(), ..self }
     }
@@ -56,6 +87,20 @@ impl<'a, T: 'static> Builder<'a, T> {
     /// # Panics
     ///
     /// If the thread has no current runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::task::JoinSet;
+    ///
+    /// let mut set = JoinSet::new();
+    /// set.build_task().spawn(async { 6 * 7 })?;
+    /// assert_eq!(set.join_next().await.unwrap().unwrap(), 42);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn spawn<F>(self, future: F) -> io::Result<AbortHandle>
     where
@@ -71,6 +116,19 @@ impl<'a, T: 'static> Builder<'a, T> {
     /// # Errors
     ///
     /// None at present.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Builder;
+    /// use wakeful::task::JoinSet;
+    ///
+    /// let rt = Builder::new_current_thread().build()?;
+    /// let mut set = JoinSet::new();
+    /// set.build_task().spawn_on(async { 6 * 7 }, rt.handle())?;
+    /// assert_eq!(rt.block_on(set.join_all()), [42]);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[track_caller]
     pub fn spawn_on<F>(self, future: F, handle: &Handle) -> io::Result<AbortHandle>
     where
@@ -91,6 +149,20 @@ impl<'a, T: 'static> Builder<'a, T> {
     /// # Panics
     ///
     /// If the thread has no current runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::task::JoinSet;
+    ///
+    /// let mut set = JoinSet::new();
+    /// set.build_task().name("hash").spawn_blocking(|| (1..=10).product::<u32>())?;
+    /// assert_eq!(set.join_all().await, [3_628_800]);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn spawn_blocking<F>(self, f: F) -> io::Result<AbortHandle>
     where
@@ -106,6 +178,19 @@ impl<'a, T: 'static> Builder<'a, T> {
     /// # Errors
     ///
     /// None at present.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Builder;
+    /// use wakeful::task::JoinSet;
+    ///
+    /// let rt = Builder::new_current_thread().build()?;
+    /// let mut set = JoinSet::new();
+    /// set.build_task().spawn_blocking_on(|| "done", rt.handle())?;
+    /// assert_eq!(rt.block_on(set.join_all()), ["done"]);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[track_caller]
     pub fn spawn_blocking_on<F>(self, f: F, handle: &Handle) -> io::Result<AbortHandle>
     where
@@ -125,6 +210,24 @@ impl<'a, T: 'static> Builder<'a, T> {
     /// # Panics
     ///
     /// Outside of a `LocalSet` and of a `LocalRuntime`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::rc::Rc;
+    /// use wakeful::runtime::LocalRuntime;
+    /// use wakeful::task::JoinSet;
+    ///
+    /// let rt = LocalRuntime::new()?;
+    /// let words = Rc::new(["stays", "here"]);
+    /// let counts = rt.block_on(async {
+    ///     let mut set = JoinSet::new();
+    ///     set.build_task().spawn_local(async move { words.len() }).unwrap();
+    ///     set.join_all().await
+    /// });
+    /// assert_eq!(counts, [2]);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[track_caller]
     pub fn spawn_local<F>(self, future: F) -> io::Result<AbortHandle>
     where
@@ -139,6 +242,22 @@ impl<'a, T: 'static> Builder<'a, T> {
     /// # Errors
     ///
     /// None at present.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::rc::Rc;
+    /// use wakeful::task::{JoinSet, LocalSet};
+    ///
+    /// let (local, mut set) = (LocalSet::new(), JoinSet::new());
+    /// let words = Rc::new(["stays", "here"]);
+    /// set.build_task().spawn_local_on(async move { words.len() }, &local)?;
+    /// assert_eq!(local.run_until(set.join_all()).await, [2]);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn spawn_local_on<F>(self, future: F, local_set: &LocalSet) -> io::Result<AbortHandle>
     where

@@ -73,6 +73,10 @@ impl<T: 'static> JoinSet<T> {
     ///
     /// Returns `None` if no task has ended, or if the set is empty.
     ///
+    /// # Errors
+    ///
+    /// The output is a [`JoinError`] if the task panicked or was cancelled.
+    ///
     /// # Examples
     ///
     /// ```
@@ -94,6 +98,11 @@ impl<T: 'static> JoinSet<T> {
     /// Removes a task that has ended and returns its id and output, without waiting.
     ///
     /// Returns `None` if no task has ended, or if the set is empty.
+    ///
+    /// # Errors
+    ///
+    /// The output is a [`JoinError`] if the task panicked or was cancelled. [`JoinError::id`] has
+    /// the id.
     ///
     /// # Examples
     ///
@@ -187,6 +196,10 @@ impl<T: 'static> JoinSet<T> {
     /// - `Pending` otherwise. The waker of `cx` is woken when a task may have ended. Only the waker
     ///   of the last call is woken.
     ///
+    /// # Errors
+    ///
+    /// The output is a [`JoinError`] if the task panicked or was cancelled.
+    ///
     /// # Examples
     ///
     /// ```
@@ -207,16 +220,22 @@ impl<T: 'static> JoinSet<T> {
 
     /// Polls for the next task to end, and returns its id together with its output.
     ///
-    /// Otherwise it is like [`poll_join_next`](Self::poll_join_next).
+    /// Returns `Ready(None)` if the set is empty. If the result is `Pending`, the waker of `cx` is
+    /// woken when a task may have ended. Only the waker of the last call is woken.
+    ///
+    /// # Errors
+    ///
+    /// The output is a [`JoinError`] if the task panicked or was cancelled. [`JoinError::id`] has
+    /// the id.
     ///
     /// # Examples
     ///
     /// ```
+    /// # #[wakeful::main]
+    /// # async fn main() {
     /// use std::future::poll_fn;
     /// use wakeful::task::JoinSet;
     ///
-    /// # #[wakeful::main]
-    /// # async fn main() {
     /// let mut set = JoinSet::new();
     /// let id = set.spawn(async { 42 }).id();
     /// let output = poll_fn(|cx| set.poll_join_next_with_id(cx)).await;

@@ -4,6 +4,7 @@ use super::RuntimeMetrics;
 use crate::inspect::Histogram;
 use crate::runtime::inner::Flavor;
 use crate::telemetry::worker_metrics::WorkerMetrics;
+use std::thread::ThreadId;
 use std::time::Duration;
 
 /// Metrics of the workers.
@@ -28,9 +29,14 @@ impl RuntimeMetrics {
     }
 
     #[track_caller]
-    fn worker_metrics(&self, worker: usize) -> &WorkerMetrics {
+    pub(super) fn assert_worker(&self, worker: usize) {
         let workers = self.num_workers();
         assert!(worker < workers, "there is no worker {worker}: they are 0 to {}", workers - 1);
+    }
+
+    #[track_caller]
+    pub(super) fn worker_metrics(&self, worker: usize) -> &WorkerMetrics {
+        self.assert_worker(worker);
         match &self.handle.shared.flavor {
             Flavor::Current(scheduler) => &scheduler.metrics,
             Flavor::Multi(scheduler) => &scheduler.workers[worker].metrics,
@@ -131,7 +137,10 @@ impl RuntimeMetrics {
         self.worker_metrics(worker).polls()
     }
 
-    /// Returns how often this worker stole tasks from the queue of another one.
+    /// Returns how many tasks this worker stole from the queues of other workers.
+    ///
+    /// One steal takes up to half of a queue; [`worker_steal_operations`](Self::worker_steal_operations)
+    /// counts the steals.
     ///
     /// # Panics
     ///
@@ -149,13 +158,121 @@ impl RuntimeMetrics {
     /// ```
     #[track_caller]
     pub fn worker_steal_count(&self, worker: usize) -> u64 {
+        self.worker_metrics(worker).stolen()
+    }
+
+    /// Returns how often this worker stole tasks from the queue of another one.
+    ///
+    /// # Panics
+    ///
+    /// If `worker` is not less than [`num_workers`](Self::num_workers).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert_eq!(Handle::current().metrics().worker_steal_operations(0), 0);
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn worker_steal_operations(&self, worker: usize) -> u64 {
         self.worker_metrics(worker).steals()
+    }
+
+    /// Returns how often this worker looked for a task and found none.
+    ///
+    /// It then parks, unless another thread brings work meanwhile. So the number can be a little higher than
+    /// that of wake-ups without work.
+    ///
+    /// A worker whose thread has not started yet counts as parked once, without work.
+    ///
+    /// # Panics
+    ///
+    /// If `worker` is not less than [`num_workers`](Self::num_workers).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// println!("{}", Handle::current().metrics().worker_noop_count(0));
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn worker_noop_count(&self, worker: usize) -> u64 {
+        self.worker_metrics(worker).idle_wakeups()
+    }
+
+    /// Returns the mean duration of this worker's polls, or zero for a current-thread runtime.
+    ///
+    /// It is the worker's busy time, divided by the number of its polls. On a current-thread runtime
+    /// the busy time contains the polls of `block_on`, so the value is zero there, as in tokio; use
+    /// [`poll_times`](Self::poll_times).
+    ///
+    /// # Panics
+    ///
+    /// If `worker` is not less than [`num_workers`](Self::num_workers).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() {
+    /// println!("{:?}", Handle::current().metrics().worker_mean_poll_time(0));
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn worker_mean_poll_time(&self, worker: usize) -> Duration {
+        let metrics = self.worker_metrics(worker);
+        match (&self.handle.shared.flavor, metrics.polls()) {
+            (Flavor::Current(_), _) | (_, 0) => Duration::ZERO,
+            (Flavor::Multi(_), polls) => {
+                Duration::from_nanos(metrics.busy().as_nanos() as u64 / polls)
+            }
+        }
+    }
+
+    /// Returns the thread of this worker, or `None` if none was started for it yet.
+    ///
+    /// A worker gets another thread when its own blocks in place. For a current-thread runtime it is
+    /// the thread that last ran tasks in `block_on`.
+    ///
+    /// # Panics
+    ///
+    /// If `worker` is not less than [`num_workers`](Self::num_workers).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let worker = Handle::current().metrics().worker_thread_id(0);
+    /// assert_eq!(worker, Some(std::thread::current().id()));
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn worker_thread_id(&self, worker: usize) -> Option<ThreadId> {
+        self.assert_worker(worker);
+        match &self.handle.shared.flavor {
+            Flavor::Current(scheduler) => scheduler.poll_watch().std_thread(),
+            Flavor::Multi(scheduler) => scheduler.workers[worker].poll_watch.std_thread(),
+        }
     }
 
     /// Returns the histogram of poll durations.
     ///
-    /// The durations are sampled. A worker times the first poll after each check of its timers and
-    /// I/O; that duration stands for all polls since the previous check. A poll of 10 ms and longer
+    /// The durations are sampled. A worker times the first poll after a check of its timers and I/O;
+    /// that duration stands for all polls since the previous check. A busy worker does so after one
+    /// in 16 checks, and the duration stands for 16 times as many polls. A poll of 10 ms and longer
     /// is counted by itself, if it is timed or if the watchdog observes it. The watchdog observes
     /// polls from 30 ms on, or 60 ms on a current-thread runtime. Several such polls between two
     /// checks are counted as one. The maximum is the longest poll that was timed or observed.
@@ -177,8 +294,9 @@ impl RuntimeMetrics {
 
     /// Returns the histogram of the times between a task's wake-up and its poll.
     ///
-    /// The times are sampled. A worker times one of its own wake-ups between two checks of its
-    /// timers and I/O. Wake-ups that unpark an idle runtime are timed as well.
+    /// The times are sampled. A worker times one of its own wake-ups after a check of its timers and
+    /// I/O, and a busy worker after one in 16 checks. Wake-ups that unpark an idle runtime are timed
+    /// as well.
     ///
     /// # Examples
     ///

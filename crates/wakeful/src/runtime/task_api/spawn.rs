@@ -79,7 +79,7 @@ where
 
 /// Returns the index of the worker that runs the calling code.
 ///
-/// `None` means that the calling thread is no worker of its current runtime. A current-thread
+/// `None` means that the calling thread is not a worker of its current runtime. A current-thread
 /// runtime has one worker, with the index 0: the thread that runs its tasks inside `block_on`.
 ///
 /// # Examples
@@ -91,7 +91,7 @@ where
 /// # async fn main() {
 /// let index = wakeful::spawn(async { worker_index() }).await.unwrap();
 /// assert!(index.is_some());
-/// assert_eq!(worker_index(), None, "the thread in `block_on` is no worker");
+/// assert_eq!(worker_index(), None, "the thread in `block_on` is not a worker");
 /// # }
 /// ```
 pub fn worker_index() -> Option<usize> {

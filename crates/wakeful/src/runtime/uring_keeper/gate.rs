@@ -7,16 +7,17 @@
 //!
 //! Actors: *callers* need a keeper; the *keeper* runs while it is needed.
 //!
-//! - KEEPER-1: A caller first makes the keeper necessary: the ring has operations, and the caller
+//! - KEEPER-1. A caller first makes the keeper necessary: the ring has operations, and the caller
 //!   has released the core or set `has_outside_waiter`. Then it exchanges `is_running`.
-//! - KEEPER-2: A keeper that wants to end first exchanges `is_running`, and then checks once more
+//! - KEEPER-2. A keeper that wants to end first exchanges `is_running`, and then checks once more
 //!   whether it is needed.
 //!
-//! The race one fears: a caller relies on a keeper that has made its last check. All exchanges of
-//! `is_running` have one order. If the caller's comes first, the keeper's exchange reads it and
-//! acquires what the caller did before, so the keeper sees that it is needed. If the keeper's comes
-//! first, the caller finds no keeper and starts one. With a plain store instead of the keeper's
-//! exchange, the last check could miss what a caller did before. (Model: `models/uring_keeper.rs`.)
+//! The race to fear: a caller relies on a keeper that has made its last check. It cannot happen,
+//! because all exchanges of `is_running` have one order. If the caller's comes first, the keeper's
+//! exchange reads it and acquires what the caller did before. So the keeper sees that it is needed.
+//! If the keeper's comes first, the caller finds no keeper and starts one. With a plain store instead
+//! of the keeper's exchange, the last check could miss what a caller did before. (Model:
+//! `models/uring_keeper.rs`.)
 
 use crate::sys::sync::atomic::{AtomicBool, Ordering::*};
 

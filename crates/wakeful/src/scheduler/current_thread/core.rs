@@ -6,7 +6,6 @@
 use crate::driver::clock::clock_ns::ClockNs;
 use crate::scheduler::config::Config;
 use crate::scheduler::thread_core::ThreadCore;
-use crate::sys::rng::Rng;
 use crate::task::runnable::Runnable;
 use crate::telemetry::poll_watch::PollWatch;
 use std::cell::{Cell, RefCell};
@@ -53,10 +52,10 @@ unsafe impl Send for CurrentCore {}
 unsafe impl Sync for CurrentCore {}
 
 impl CurrentCore {
-    pub(crate) fn new(rng: Rng) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         Self {
             queue: RefCell::new(VecDeque::new()),
-            thread: ThreadCore::new(rng),
+            thread: ThreadCore::new(config.env.rng(), config.observes_all()),
             poll_watch: PollWatch::new(),
             due_tick: Cell::new(0),
             round_tick: Cell::new(0),

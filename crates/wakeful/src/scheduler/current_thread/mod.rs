@@ -122,6 +122,18 @@ impl<'a> CoreGuard<'a> {
     }
 }
 
+impl CoreGuard<'_> {
+    /// Ends that this thread is published as the holder. Called by the drop.
+    #[inline(never)]
+    fn unpublish(&self) {
+        let Some(parked) = self.scheduler.holder.lock().take() else { return };
+        if self.interrupts_poller.get() {
+            parked.clear_interrupt();
+        }
+        self.scheduler.base.unlist_parked(&parked);
+    }
+}
+
 impl Drop for CoreGuard<'_> {
     fn drop(&mut self) {
         // Wakers that were deferred during the last poll must not be lost.
@@ -133,17 +145,11 @@ impl Drop for CoreGuard<'_> {
             self.scheduler.core.thread.rng.set(rng);
         }
         if self.scheduler.core.polls() > 0 {
-            self.scheduler.end_round(self.scheduler.base.config.env.clock.now_approx());
-            self.scheduler.core.update_due_tick();
+            self.scheduler.end_last_round();
         }
         self.scheduler.core.round_started.set(None);
-        if self.is_published.get()
-            && let Some(parked) = self.scheduler.holder.lock().take()
-        {
-            if self.interrupts_poller.get() {
-                parked.clear_interrupt();
-            }
-            self.scheduler.base.unlist_parked(&parked);
+        if self.is_published.get() {
+            self.unpublish();
         }
         self.scheduler.held.store(false, SeqCst);
         self.scheduler.wake_waiting();
@@ -156,7 +162,9 @@ impl Drop for CoreGuard<'_> {
 impl CurrentThread {
     /// Creates the scheduler. It starts no thread.
     pub(crate) fn start(config: Arc<Config>) -> Arc<Self> {
-        let rng = config.env.rng();
+        let (core, trace) =
+            (CurrentCore::new(&config), TraceBuffer::observing(config.observes_all()));
+        let exact = config.exact;
         // Saves a copy of some kilobytes that `Arc::new` makes.
         let this = Arc::new_cyclic(|_| Self {
             base: SchedulerBase::new(config),
@@ -164,11 +172,11 @@ impl CurrentThread {
             arena: Arena::new(),
             poller: OnceLock::new(),
             timers: Timers::new(0),
-            metrics: WorkerMetrics::awake(),
-            trace: TraceBuffer::new(),
+            metrics: WorkerMetrics::awake(exact),
+            trace,
             barriers: Barriers::detect(),
             is_watched: AtomicBool::new(false),
-            core: CurrentCore::new(rng),
+            core,
             held: AtomicBool::new(false),
             sleeping: AtomicBool::new(false),
             holder: Mutex::new(None),
@@ -183,6 +191,13 @@ impl CurrentThread {
             this.core.thread.allocator.set(Some(this.arena.open(scheduler)));
         }
         this
+    }
+
+    /// Ends the round that is going on when the core is given back.
+    #[inline(never)]
+    fn end_last_round(&self) {
+        self.end_round(self.base.config.env.clock.now_approx());
+        self.core.update_due_tick();
     }
 
     /// Returns which task the holder of the core polls.
@@ -263,14 +278,21 @@ impl CurrentThread {
     /// Queues a task. Returns it if the scheduler is closed.
     #[inline]
     fn push(&self, task: Runnable) -> Result<(), Runnable> {
-        if self.is_held_here() {
-            if self.core.thread.probe.is_due() {
-                self.mark_wakeup(&task);
-            }
-            self.core.push_woken(task);
-            return Ok(());
+        if !self.is_held_here() {
+            return self.inject(task);
         }
-        self.base.trace_injected(&task);
+        if self.core.thread.probe.is_due() {
+            self.push_marked(task);
+        } else {
+            self.core.push_woken(task);
+        }
+        Ok(())
+    }
+
+    /// Queues a task on behalf of a thread that does not hold the core.
+    #[inline(never)]
+    fn inject(&self, task: Runnable) -> Result<(), Runnable> {
+        self.base.observe_injected(&task);
         self.injector.push(task)?;
         self.ensure_watched();
         if self.sleeping.load(SeqCst)
@@ -281,13 +303,24 @@ impl CurrentThread {
         Ok(())
     }
 
-    /// Marks the wake-up of a task that is queued next as a latency sample, and traces it.
+    /// Queues a task whose wake-up is a latency sample.
     #[cold]
+    #[inline(never)]
+    fn push_marked(&self, task: Runnable) {
+        self.mark_wakeup(&task);
+        self.core.push_woken(task);
+    }
+
+    /// Marks the wake-up of a task that is queued next as a latency sample, and observes it.
     fn mark_wakeup(&self, task: &Runnable) {
         self.ensure_watched();
         let core = &self.core;
         let is_other_marked = core.thread.probe.is_marked();
-        core.thread.probe.mark(task, self.base.config.env.clock.now_approx(), &self.trace);
+        let now = self.base.config.env.clock.now_approx();
+        let is_observed = core.thread.probe.mark(task, now, &self.trace);
+        if is_observed {
+            self.base.config.observe_schedule(task, now, Some(&core.poll_watch));
+        }
         if is_other_marked {
             return;
         }
@@ -307,7 +340,7 @@ impl CurrentThread {
 
     /// Has the watchdog visit this scheduler from now on, because a task may be kept waiting here.
     ///
-    /// This is not done from the start, because many a `block_on` ends before that.
+    /// This is not done from the start, because many `block_on`s end before that.
     #[inline]
     pub(crate) fn ensure_watched(&self) {
         if !self.is_watched.load(Relaxed) {
@@ -334,9 +367,9 @@ impl CurrentThread {
         self.arena.handed_out()
     }
 
-    /// Calls `f` with each place where the holder of the core has spawned tasks.
-    pub(crate) fn spawns_by_place(&self, f: &mut dyn FnMut(&'static Location<'static>, u64)) {
-        self.arena.spawns_by_place(f);
+    /// Calls `f` with each site where the holder of the core has spawned tasks.
+    pub(crate) fn spawns_by_site(&self, f: &mut dyn FnMut(&'static Location<'static>, u64)) {
+        self.arena.spawns_by_site(f);
     }
 
     /// Calls `f` with every task that has a cell, except those of local sets.
@@ -357,6 +390,12 @@ impl CurrentThread {
     /// Returns the number of tasks in the injector.
     pub(crate) fn injected(&self) -> usize {
         self.injector.len()
+    }
+
+    /// Returns how many tasks other threads have pushed to the injector, and how many of them were
+    /// taken from there.
+    pub(crate) fn arrived_and_taken(&self) -> (u64, u64) {
+        self.injector.arrived_and_taken()
     }
 
     /// Drops every task. No thread is in `block_on` any more, because the runtime is dropped.
@@ -383,6 +422,7 @@ impl CurrentThread {
         loop {
             let task = self.core.queue.borrow_mut().pop_front();
             let Some(task) = task else { break };
+            self.metrics.add_moved_out(1);
             task.cancel();
         }
         // From here on, wakers find the closed injector, not the queue.
@@ -434,6 +474,10 @@ impl Schedule for CurrentThread {
 
     fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
         self.base.unobserved_panic(task, payload);
+    }
+
+    fn terminated(&self, task: &Header) {
+        self.base.config.observe_end(task);
     }
 
     // SAFETY: has no requirement on its caller; there is one reference per arena.

@@ -56,6 +56,9 @@ impl CurrentThread {
         let clock = &config.env.clock;
         let fell_asleep = clock.now_approx();
         let polls = self.end_round(fell_asleep);
+        if polls == 0 {
+            self.metrics.count_idle_wakeup();
+        }
         self.sleeping.store(true, SeqCst);
         // A clock that could not advance before may have been released while no holder was published.
         let stands = self.auto_advance_target().is_none();
@@ -73,7 +76,7 @@ impl CurrentThread {
         self.sleeping.store(false, Release);
         if self.trace.is_enabled() {
             let (at, took) = (fell_asleep.time(), clock.now_approx().since(fell_asleep));
-            self.trace.record(Entry { event: Event::Park, at, took, task: 0 });
+            self.trace.record(Entry { event: Event::Park, at, took, task: 0, spawned_at: None });
         }
         let woke_up = clock.now_approx();
         // Spinning would not have seen events of the poller.
@@ -160,10 +163,15 @@ impl CurrentThread {
     }
 
     /// Wakes the thread that has waited longest for the core, which is free.
+    #[inline]
     pub(crate) fn wake_waiting(&self) {
-        if self.waiting_len.load(SeqCst) == 0 {
-            return;
+        if self.waiting_len.load(SeqCst) > 0 {
+            self.wake_longest_waiting();
         }
+    }
+
+    #[inline(never)]
+    fn wake_longest_waiting(&self) {
         let next = {
             let mut waiting = self.waiting.lock();
             let next = waiting.pop_front();

@@ -11,7 +11,7 @@ use crate::scheduler::config::NextTask;
 use crate::scheduler::current_thread::{CoreGuard, CurrentThread};
 use crate::scheduler::external_block_on::ExternalBlockOnGuard;
 use crate::scheduler::poll_estimator;
-use crate::scheduler::thread_core::MAX_REQUEUED;
+use crate::scheduler::thread_core::{MAX_REQUEUED, TimedPoll};
 use crate::task::block_on::BlockOnVia;
 use crate::task::context;
 use crate::task::runnable::Runnable;
@@ -230,8 +230,27 @@ impl CurrentThread {
     fn poll_task_timed(&self, task: Runnable) {
         let (thread, clock) = (&self.core.thread, &self.base.config.env.clock);
         let timed = thread.start_timed_poll(&task, clock, &self.trace);
+        if self.trace.is_enabled() {
+            return self.poll_task_observed(task, timed);
+        }
         self.poll_task(task);
-        thread.finish_timed_poll(timed, clock, &self.metrics, &self.trace, true);
+        thread.finish_timed_poll(timed, clock, &self.metrics, true);
+    }
+
+    /// Polls a task whose poll is observed: it is traced, counted exactly, or has hooks.
+    #[cold]
+    #[inline(never)]
+    fn poll_task_observed(&self, task: Runnable, timed: TimedPoll) {
+        let (core, config) = (&self.core, &self.base.config);
+        let clock = &config.env.clock;
+        core.poll_watch.clear_running();
+        config.observe_poll(task, Some(&self.metrics), |task| {
+            let timed = core.thread.restart(timed, clock);
+            self.poll_task(task);
+            core.thread.finish_observed_poll(timed, clock, &self.metrics, &self.trace, true);
+            core.poll_watch.clear_running();
+        });
+        context::wake_deferred();
     }
 }
 
@@ -337,7 +356,7 @@ impl CurrentThread {
     /// 0 if the future of `block_on` was polled in it.
     fn next_round(&self) -> u64 {
         let clock = &self.base.config.env.clock;
-        // A clock that was advanced by hand tells nothing.
+        // A clock that was advanced by hand does not measure polls.
         let is_tasks_alone = !self.core.block_on_polled.get() && !clock.was_ever_paused();
         let (now, started) = (clock.now_approx(), self.core.round_started.get());
         let polls = self.end_round(now);
@@ -377,13 +396,15 @@ impl CurrentThread {
             (core.block_on_polled.take(), core.thread.long_poll_ns.take());
         self.metrics.add_polls(u64::from(polls));
         let started = core.round_started.take();
-        if polls > 0
-            && let Some(started) = started
-        {
+        if polls == 0 {
+            if let Some(started) = started.filter(|_| block_on_polled) {
+                self.metrics.add_block_on_ns(now.ns_since(started));
+            }
+        } else if let Some(started) = started {
             let spent_ns = now.ns_since(started);
             self.metrics.add_busy_ns(spent_ns);
             let observed_ns = || {
-                // A clock that was advanced by hand tells nothing.
+                // A clock that was advanced by hand does not measure polls.
                 let is_real = !self.base.config.env.clock.was_ever_paused();
                 let lasting_ns = core.poll_watch.lasting_ns_since(first_tick);
                 let lasting_ns = lasting_ns.filter(|_| is_real);

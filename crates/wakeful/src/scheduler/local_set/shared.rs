@@ -122,9 +122,9 @@ impl LocalShared {
         self.arena.for_each(f);
     }
 
-    /// Calls `f` with each place where tasks of this set were spawned, and with their number.
-    pub(crate) fn spawns_by_place(&self, f: impl FnMut(&'static Location<'static>, u64)) {
-        self.arena.spawns_by_place(f);
+    /// Calls `f` with each site where tasks of this set were spawned, and with their number.
+    pub(crate) fn spawns_by_site(&self, f: impl FnMut(&'static Location<'static>, u64)) {
+        self.arena.spawns_by_site(f);
     }
 
     pub(super) fn is_closing(&self) -> bool {
@@ -189,6 +189,9 @@ impl Schedule for LocalShared {
             host.base().unobserved_panic(task, payload);
         }
     }
+
+    /// The hooks of a runtime do not see the tasks of local sets, which may outlive it.
+    fn terminated(&self, _task: &Header) {}
 
     // SAFETY: has no requirement on its caller; `kept_alive` is empty unless cells outlive
     // `LocalScheduler`.

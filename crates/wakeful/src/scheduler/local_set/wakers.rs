@@ -2,12 +2,12 @@
 //!
 //! They are woken when a task of the set is woken outside of such a poll. Usually one future polls
 //! a set. There may be several, for example two `run_until` futures of one set. Then all of them
-//! are woken, because any of them may be stuck or about to be dropped, and each one that is polled
-//! registers again.
+//! are woken, because any of them may be stuck or about to be dropped. Each future that is polled
+//! then registers again.
 //!
-//! A poller has at most one waker here, that of its last poll, and removes it when it is ready. A
-//! `run_until` future that is dropped before that leaves its waker here until the next one
-//! registers: the task may create a new future for each of its polls.
+//! A poller, one of these futures, has at most one waker here, that of its last poll. It removes the
+//! waker when it is ready. A `run_until` future that is dropped before that leaves its waker here
+//! until the next one registers: the task may create a new future for each of its polls.
 //!
 //! # Protocol
 //!

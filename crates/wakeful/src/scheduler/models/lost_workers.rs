@@ -92,20 +92,25 @@ fn the_watchdog_sees_what_is_registered_with_a_lost_worker() {
     });
 }
 
-/// A lost worker's seat: whether its key is there, to be taken by one thread.
-struct Seat {
+/// The thread slot of a lost worker: whether the worker's token is there, for one thread to take.
+struct ThreadSlot {
     idle: Idle,
-    has_key: Mutex<bool>,
+    has_token: Mutex<bool>,
 }
 
-/// As `MultiThread::start_thread` where no thread starts. True: the seat was taken, its thread is
-/// woken and counts as a searcher.
-fn try_to_start(seat: &Seat, worker: usize, tried: &mut Vec<usize>) -> Result<(), Option<usize>> {
-    let has_key = seat.has_key.lock();
-    if !*has_key {
+/// Does what `MultiThread::start_thread` does if no thread can be started.
+///
+/// `Ok` means that the worker's thread has taken the token back. It is woken, and counts as a searcher.
+fn try_to_start(
+    slot: &ThreadSlot,
+    worker: usize,
+    tried: &mut Vec<usize>,
+) -> Result<(), Option<usize>> {
+    let has_token = slot.has_token.lock();
+    if !*has_token {
         return Ok(());
     }
-    Err(seat.idle.choose_other(worker, tried))
+    Err(slot.idle.choose_other(worker, tried))
 }
 
 /// A thread takes its lost worker back, while a pusher wakes that worker and fails to start a thread
@@ -114,33 +119,33 @@ fn try_to_start(seat: &Seat, worker: usize, tried: &mut Vec<usize>) -> Result<()
 #[test]
 fn a_worker_is_taken_back_while_no_thread_starts_for_it() {
     model(6, || {
-        let seat = Arc::new(Seat { idle: Idle::new(1), has_key: Mutex::new(false) });
-        assert!(seat.idle.cancel_sleep(0));
+        let slot = Arc::new(ThreadSlot { idle: Idle::new(1), has_token: Mutex::new(false) });
+        assert!(slot.idle.cancel_sleep(0));
         {
-            let mut has_key = seat.has_key.lock();
-            *has_key = true;
-            assert_eq!(seat.idle.lose(0, false), BeforeParking::SearchAgain);
+            let mut has_token = slot.has_token.lock();
+            *has_token = true;
+            assert_eq!(slot.idle.lose(0, false), BeforeParking::SearchAgain);
         }
         let pusher = thread::spawn({
-            let seat = seat.clone();
+            let slot = slot.clone();
             move || {
-                if let Some(worker) = seat.idle.worker_to_wake() {
-                    assert!(!matches!(try_to_start(&seat, worker, &mut Vec::new()), Err(Some(_))));
+                if let Some(worker) = slot.idle.worker_to_wake() {
+                    assert!(!matches!(try_to_start(&slot, worker, &mut Vec::new()), Err(Some(_))));
                 }
             }
         });
         start();
         let searching = {
-            let mut has_key = seat.has_key.lock();
-            *has_key = false;
-            !seat.idle.cancel_sleep(0)
+            let mut has_token = slot.has_token.lock();
+            *has_token = false;
+            !slot.idle.cancel_sleep(0)
         };
         pusher.join().unwrap();
-        assert!(!seat.idle.is_asleep(0));
+        assert!(!slot.idle.is_asleep(0));
         if searching {
-            assert!(seat.idle.found_work(), "it was the only searcher");
+            assert!(slot.idle.found_work(), "it was the only searcher");
         }
-        assert_eq!(seat.idle.sleep(0, false), BeforeParking::SearchAgain);
-        assert_eq!(seat.idle.worker_to_wake(), Some(0));
+        assert_eq!(slot.idle.sleep(0, false), BeforeParking::SearchAgain);
+        assert_eq!(slot.idle.worker_to_wake(), Some(0));
     });
 }

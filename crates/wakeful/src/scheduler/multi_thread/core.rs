@@ -7,10 +7,10 @@ use crate::driver::clock::clock_ns::ClockNs;
 use crate::driver::poller::Poller;
 use crate::driver::timers::Timers;
 use crate::queue::{lifo_slot, ring};
+use crate::scheduler::config::Config;
 use crate::scheduler::multi_thread::{MultiThread, WorkerShared};
 use crate::scheduler::thread_core::{MAX_REQUEUED, ThreadCore};
 use crate::sys::park::{Interrupt, Parker};
-use crate::sys::rng::Rng;
 use crate::task::arena::{Allocator, Arena};
 use crate::task::header::Header;
 use crate::task::id::IdSource;
@@ -65,6 +65,8 @@ pub(crate) struct WorkerCore {
     pub(crate) yielded: Cell<u32>,
     /// The number of this worker's threads in a row that failed before their loop began.
     pub(crate) failed_starts: Cell<u32>,
+    /// The thread of this worker ends because `on_thread_park` has panicked.
+    pub(crate) has_failed_to_park: Cell<bool>,
     /// No thread is started for this worker before this time.
     pub(crate) retry_at: Cell<Duration>,
     pub(crate) round_started: Cell<ClockNs>,
@@ -88,15 +90,16 @@ impl WorkerCore {
         index: usize,
         ring: ring::Owner,
         lifo_slot: lifo_slot::Owner,
-        rng: Rng,
+        config: &Config,
     ) -> Self {
+        let observes_all = config.observes_all();
         Self {
             index,
             ring,
             lifo_slot,
             arena: Cell::new(ptr::null()),
             shared: Cell::new(ptr::null()),
-            thread: ThreadCore::new(rng),
+            thread: ThreadCore::new(config.env.rng(), observes_all),
             searching: Cell::new(false),
             lifo_streak: Cell::new(0),
             wake_threshold: Cell::new(0),
@@ -104,11 +107,12 @@ impl WorkerCore {
             timers_fired: Cell::new(false),
             yielded: Cell::new(0),
             failed_starts: Cell::new(0),
+            has_failed_to_park: Cell::new(false),
             retry_at: Cell::new(Duration::ZERO),
             round_started: Cell::new(ClockNs::START),
             round_activity: Cell::new(0),
             injector_activity: Cell::new(0),
-            is_sampling: Cell::new(false),
+            is_sampling: Cell::new(observes_all),
             last_polls: Cell::new(1),
         }
     }
@@ -155,6 +159,7 @@ impl WorkerCore {
     /// Cancels all tasks in this worker's queues.
     pub(crate) fn cancel_queued(&self) {
         while let Some(task) = self.take_queued() {
+            self.shared().metrics.add_moved_out(1);
             task.cancel();
         }
     }
@@ -168,6 +173,7 @@ impl WorkerCore {
     #[inline]
     pub(crate) fn push(&self, scheduler: &MultiThread, task: Runnable) {
         if let Err(overflow) = self.ring.push(task) {
+            self.shared().metrics.count_overflow(overflow.oldest_half.len() + 1);
             let newest = std::iter::once(overflow.newest);
             scheduler.injector.push_batch(overflow.oldest_half.into_iter().chain(newest));
         }
@@ -176,12 +182,16 @@ impl WorkerCore {
         }
     }
 
-    /// Marks the wake-up of this task as a latency sample, and traces it.
+    /// Marks the wake-up of this task as a latency sample, and observes it.
     #[cold]
     pub(crate) fn mark_wakeup(&self, scheduler: &MultiThread, task: &Runnable) {
         let now = scheduler.base.config.env.clock.now_approx();
-        self.thread.probe.mark(task, now, &self.shared().trace);
+        let WorkerShared { trace, poll_watch, .. } = self.shared();
+        let is_observed = self.thread.probe.mark(task, now, trace);
         self.is_sampling.set(true);
+        if is_observed {
+            scheduler.base.config.observe_schedule(task, now, Some(poll_watch));
+        }
     }
 
     /// Recomputes whether a poll has something to sample.
@@ -196,15 +206,22 @@ impl WorkerCore {
         self.thread.probe.finish(task, now, &self.shared().metrics);
     }
 
-    /// Counts and traces a steal.
-    pub(crate) fn record_steal(&self, scheduler: &MultiThread, task: &Runnable) {
+    /// Steals tasks of another worker. Returns the first; the others go to this worker's ring.
+    pub(crate) fn try_steal(
+        &self,
+        scheduler: &MultiThread,
+        victim: &WorkerShared,
+    ) -> Option<Runnable> {
+        let (task, count) = victim.ring.steal_into(&self.ring)?;
         let WorkerShared { metrics, trace, .. } = self.shared();
-        metrics.count_steal();
+        metrics.count_steal(count, &victim.metrics);
         if trace.is_enabled() {
             let at = scheduler.base.config.env.clock.now_approx().time();
             let (_, task) = task.cell_and_id();
-            trace.record(Entry { event: Event::Steal, at, took: Duration::ZERO, task });
+            let (event, took) = (Event::Steal, Duration::ZERO);
+            trace.record(Entry { event, at, took, task, spawned_at: None });
         }
+        Some(task)
     }
 }
 
@@ -231,6 +248,7 @@ impl WorkerCore {
         if is_round_over || since_injector >= config.injector_interval {
             self.injector_activity.set(tick);
             if let Some(task) = scheduler.injector.pop() {
+                self.shared().metrics.add_injected(1);
                 return Some(task);
             }
         }
@@ -250,13 +268,16 @@ impl WorkerCore {
     pub(crate) fn take_injected(&self, scheduler: &MultiThread) -> Option<Runnable> {
         let free_slots = self.ring.free_slots() as usize;
         let workers = scheduler.workers.len();
+        let mut taken = 1;
         let first = scheduler.injector.take(
             |ready| (ready / workers + 1).min(free_slots / 2 + 1),
             |task| {
+                taken += 1;
                 let pushed = self.ring.push(task);
                 debug_assert!(pushed.is_ok(), "the ring has free slots");
             },
         )?;
+        self.shared().metrics.add_injected(taken);
         if scheduler.probe.move_to(&first, &self.thread.probe) {
             self.is_sampling.set(true);
         }
@@ -310,8 +331,7 @@ impl WorkerCore {
 
     /// Moves half of another worker's ring into this worker's ring.
     fn steal_from(&self, scheduler: &MultiThread, victim: &WorkerShared) {
-        if let Some(task) = victim.ring.steal_into(&self.ring) {
-            self.record_steal(scheduler, &task);
+        if let Some(task) = self.try_steal(scheduler, victim) {
             self.push(scheduler, task);
         }
     }
@@ -456,7 +476,7 @@ impl WorkerCore {
         let WorkerShared { metrics, poll_watch, .. } = self.shared();
         let polls = poll_watch.activity().wrapping_sub(self.round_activity.get());
         if polls == 0 {
-            return;
+            return metrics.count_idle_wakeup();
         }
         let config = &scheduler.base.config;
         self.last_polls.set(polls);
@@ -464,7 +484,7 @@ impl WorkerCore {
         let spent_ns = now.ns_since(self.round_started.get());
         metrics.add_busy_ns(spent_ns);
         let observed_ns = || {
-            // A clock that was advanced by hand tells nothing.
+            // A clock that was advanced by hand does not measure polls.
             let is_real = !config.env.clock.was_ever_paused();
             let lasting_ns = poll_watch.lasting_ns_since(self.round_activity.get());
             lasting_ns.filter(|_| is_real).map(|_| u64::MAX)

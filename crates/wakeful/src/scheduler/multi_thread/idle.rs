@@ -5,9 +5,9 @@
 //! microseconds, and a worker that is woken for nothing needs some more to fall asleep again.
 //!
 //! Actors. *Pushers* put a task where other workers can find it (the injector, a ring) and then
-//! call [`Idle::worker_to_wake`]. *Searchers* are workers without work that check every queue; at
-//! most half of all workers search at a time. *Sleepers* are on the list of sleepers, and parked or
-//! about to park.
+//! call [`Idle::worker_to_wake`]. *Searchers* are workers without work that check every queue. No
+//! worker starts to search while half of all workers do. *Sleepers* are on the list of sleepers, and
+//! parked or about to park.
 //!
 //! One word holds both counts, so one load tells whether no worker searches and one sleeps. The
 //! steps that matter are SeqCst, so they have one order.
@@ -19,15 +19,15 @@
 //!
 //! A worker that runs out of work:
 //! - SLEEP-4. announces its sleep: searching - 1, sleeping + 1, in one step;
-//! - SLEEP-5. if it was the last searcher, checks every queue once more;
+//! - SLEEP-5. if no other worker searches, checks every queue once more;
 //! - SLEEP-6. parks.
 //!
-//! The race to fear: the pusher sees a searcher and relies on it, but the searcher has already
-//! passed the queue in question and goes to sleep. It cannot happen:
+//! The race to fear: the pusher sees a searcher and relies on it. But the searcher has already
+//! checked that queue and goes to sleep. It cannot happen:
 //! - If SLEEP-4 comes before SLEEP-2, the pusher sees the new counts and wakes a sleeper.
 //! - If SLEEP-2 comes before SLEEP-4, then SLEEP-1 comes before SLEEP-5, and the last searcher to
-//!   go to sleep sees the task. Only the last one has to check: an earlier one leaves a searcher
-//!   behind that has its own SLEEP-4 still ahead.
+//!   go to sleep sees the task. Only that one has to check. If an earlier searcher goes to sleep,
+//!   another one is left that has its own SLEEP-4 still ahead.
 //!
 //! A searcher that finds work calls [`Idle::found_work`]. If it was the last searcher, it takes
 //! over the pushers' duty: it checks whether there is more work, and wakes one more worker if so.
@@ -60,8 +60,9 @@ pub(crate) const MAX_WORKERS: usize = SEARCHING_MASK as usize;
 pub(crate) struct Idle {
     /// Searching workers in the low half, sleeping ones in the high half.
     counts: AtomicU32,
-    /// The sleeping workers. The last to fall asleep is woken first, because its caches are the
-    /// warmest. The capacity is enough for all workers from the start.
+    /// The sleeping workers. The worker at the end is woken first: it fell asleep last, so its caches
+    /// are the warmest. A worker without a thread that can be started is put at the front. The
+    /// capacity is enough for all workers from the start.
     sleepers: SpinUnlessModel<Vec<usize>>,
     workers: u32,
 }
@@ -70,7 +71,7 @@ pub(crate) struct Idle {
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BeforeParking {
-    /// Others still search: park.
+    /// Another worker still searches: park.
     Park,
     /// No other worker searches: check every queue once more (SLEEP-5).
     SearchAgain,
@@ -173,15 +174,16 @@ impl Idle {
 
     /// Chooses another sleeper in place of a worker that cannot be woken.
     ///
-    /// The worker goes to the end of the list, and the next sleeper counts as the searcher. Returns
-    /// `None` if every sleeper is in `tried`; then no worker searches. This is decided under the
-    /// lock under which others fall asleep, so no worker relies on a searcher that does not exist.
+    /// The worker goes to the front of the list, to be woken last. The next sleeper counts as the
+    /// searcher in its place. Returns `None` if every sleeper is in `tried`; then no worker searches.
+    /// This is decided under the lock under which others fall asleep, so no worker relies on a
+    /// searcher that does not exist.
     #[must_use]
     pub(crate) fn choose_other(&self, worker: usize, tried: &mut Vec<usize>) -> Option<usize> {
         tried.push(worker);
         self.sleepers.with(|sleepers| {
             sleepers.insert(0, worker);
-            // Those that were tried are at the front: if the last was tried, all were.
+            // The tried workers are at the front. If the worker at the end was tried, all were.
             sleepers.pop_if(|last| !tried.contains(last)).or_else(|| {
                 self.counts.fetch_add(SLEEPING_ONE - SEARCHING_ONE, SeqCst);
                 None
@@ -189,7 +191,8 @@ impl Idle {
         })
     }
 
-    /// Puts a worker that was awake and has lost its thread at the end of the list.
+    /// Puts a worker that was awake and has lost its thread at the front of the list, to be woken
+    /// last.
     pub(crate) fn lose(&self, worker: usize, searching: bool) -> BeforeParking {
         self.fall_asleep(searching, |sleepers| sleepers.insert(0, worker))
     }
@@ -199,6 +202,7 @@ impl Idle {
         self.sleepers.with(|sleepers| sleepers.contains(&worker))
     }
 
+    /// Returns whether all workers are on the list.
     pub(crate) fn all_asleep(&self) -> bool {
         self.counts.load(SeqCst) >> 16 == self.workers
     }

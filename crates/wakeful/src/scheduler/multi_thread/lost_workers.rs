@@ -1,16 +1,16 @@
 //! Workers that have lost their thread: other threads serve their drivers until a new thread starts.
 //!
-//! A worker is *lost* if its thread ends or blocks in place, and no thread can be started instead: the
-//! kernel refuses one, or a callback of the user panics. The worker keeps its [`WorkerToken`] in its
-//! thread slot. The next wake-up tries to start a thread again. A thread that blocks in place takes
-//! the token back when its closure has ended.
+//! A worker is *lost* if its thread ends or blocks in place, and no thread can be started instead.
+//! The kernel refuses a thread, or a callback of the user panics. The [`WorkerToken`] of a lost worker
+//! is in its thread slot (`WorkerThread::NotStarted`). The next wake-up of the worker tries to start a
+//! thread again. A thread that blocks in place takes the token back when its closure has ended.
 //!
 //! Timers and descriptors that are registered with a lost worker stay there. Its driver is polled by
 //!
 //! - sleeping workers, which wake up for it,
 //! - busy workers, between two rounds of their own,
-//! - the watchdog with each visit; it waits for descriptors in the lost worker's poller
-//!   (`watchdog::rescue`), so that no other helper has to wake up for these,
+//! - the watchdog with each visit; it also waits in the lost worker's poller (`watchdog::rescue`), so
+//!   no other helper has to wake up for descriptors,
 //! - threads in `block_on`, because there may be neither another worker nor a watchdog.
 //!
 //! These are the *helpers*. A helper computes how long it may sleep from the timers and sources of
@@ -43,10 +43,9 @@ use std::time::Duration;
 /// How often helpers poll a lost worker's descriptors if no watchdog waits for them.
 const HELP_INTERVAL: Duration = Duration::from_millis(DRIVER_OVERDUE_MS as u64);
 
-/// How often in a row a thread of a worker may end by a panic of `on_thread_start` before the worker
-/// has to wait for the next one.
+/// The number of panics of `on_thread_start` in a row after which a worker is lost.
 const MAX_FAILED_STARTS: u32 = 8;
-/// How long such a worker waits for its next thread.
+/// How long no thread is started for a worker that has failed [`MAX_FAILED_STARTS`] times.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Counts the workers that have lost their thread.
@@ -80,29 +79,30 @@ impl MultiThread {
     /// Marks a worker as lost: its thread ends or blocks in place, and no other thread can be started.
     ///
     /// If the runtime shuts down, the worker leaves the scheduler instead.
-    pub(crate) fn lose_thread(&self, key: WorkerToken) {
-        let index = key.0;
-        let (core, remote) = (&self.cores[index], &self.workers[index]);
+    pub(crate) fn lose_thread(&self, token: WorkerToken) {
+        let index = token.0;
+        let (core, shared) = (&self.cores[index], &self.workers[index]);
         let searching = core.searching.replace(false);
         // This thread is active, so the injector is open (SHUTDOWN-1).
         let queued: Vec<Runnable> = iter::from_fn(|| core.take_queued()).collect();
         if !queued.is_empty() {
+            shared.metrics.add_moved_out(queued.len());
             self.injector.push_batch(queued);
         }
-        let mut seat = remote.thread.lock();
+        let mut thread = shared.thread.lock();
         // Under the lock: the closing thread sets this before it reads the thread slot.
         if self.base.is_closing() {
-            drop(seat);
+            drop(thread);
             return self.leave();
         }
-        remote.metrics.mark_asleep_if_awake(self.base.config.env.clock.now_approx());
-        if !remote.is_lost.swap(true, SeqCst) {
+        shared.metrics.mark_asleep_if_awake(self.base.config.env.clock.now_approx());
+        if !shared.is_lost.swap(true, SeqCst) {
             self.lost.count.fetch_add(1, SeqCst); // LOST-1
         }
-        *seat = WorkerThread::NotStarted(key);
+        *thread = WorkerThread::NotStarted(token);
         // Under the lock: a thread that wakes or reclaims the worker sees both stores or neither.
         let before = self.idle.lose(index, searching);
-        drop(seat);
+        drop(thread);
         if before == BeforeParking::SearchAgain && self.is_work_anywhere() {
             self.notify();
         }
@@ -111,24 +111,24 @@ impl MultiThread {
 
     /// Takes a worker back for a thread that has blocked in place, if the worker is still lost.
     pub(crate) fn reclaim(&self, index: usize, parker: &Arc<Parker>) -> Reclaimed {
-        let remote = &self.workers[index];
-        let mut seat = remote.thread.lock();
-        let key = match std::mem::replace(&mut *seat, WorkerThread::Running(parker.clone())) {
-            WorkerThread::NotStarted(key) => key,
+        let shared = &self.workers[index];
+        let mut thread = shared.thread.lock();
+        let token = match std::mem::replace(&mut *thread, WorkerThread::Running(parker.clone())) {
+            WorkerThread::NotStarted(token) => token,
             other => {
-                *seat = other;
+                *thread = other;
                 return Reclaimed::No;
             }
         };
         // If it was chosen to be woken, it counts as a searcher.
         self.cores[index].searching.set(!self.idle.cancel_sleep(index));
-        remote.metrics.mark_awake();
-        self.mark_found(remote);
-        Reclaimed::Yes(key)
+        shared.metrics.mark_awake();
+        self.mark_found(shared);
+        Reclaimed::Yes(token)
     }
 
-    /// Notes that the thread of a worker has got past `on_thread_start`.
-    pub(crate) fn has_started(&self, index: usize) {
+    /// Resets the failed starts of a worker, and its lost mark: `on_thread_start` has returned.
+    pub(crate) fn mark_started(&self, index: usize) {
         let core = &self.cores[index];
         if core.failed_starts.replace(0) >= MAX_FAILED_STARTS {
             self.lost.failing.fetch_sub(1, SeqCst);
@@ -137,28 +137,37 @@ impl MultiThread {
     }
 
     /// Clears the lost mark of a worker that has a thread again, or whose runtime shuts down.
-    pub(crate) fn mark_found(&self, remote: &WorkerShared) {
-        if remote.is_lost.load(Relaxed) && remote.is_lost.swap(false, SeqCst) {
+    pub(crate) fn mark_found(&self, shared: &WorkerShared) {
+        if shared.is_lost.load(Relaxed) && shared.is_lost.swap(false, SeqCst) {
             self.lost.count.fetch_sub(1, SeqCst);
         }
     }
 
     /// Replaces a thread that has ended by a panic in a callback of the user.
     ///
-    /// After [`MAX_FAILED_STARTS`] panics in a row the worker is lost. If all workers are, the runtime
-    /// shuts down.
-    pub(crate) fn thread_failed(&self, key: WorkerToken) {
-        let core = &self.cores[key.0];
+    /// After [`MAX_FAILED_STARTS`] panics in a row the worker is lost. If that has happened to all
+    /// workers, the runtime shuts down. After a panic of `on_thread_park` the worker is lost until the
+    /// next wake-up. It has no work, and a thread that is started at once would park and panic again.
+    pub(crate) fn thread_failed(&self, token: WorkerToken) {
+        let core = &self.cores[token.0];
+        if core.has_failed_to_park.replace(false) {
+            self.lose_thread(token);
+            // The worker is on the list of sleepers now. A task that came before that woke no thread.
+            if self.is_work_anywhere() {
+                self.notify();
+            }
+            return;
+        }
         let failed = core.failed_starts.get() + 1;
         core.failed_starts.set(failed);
         if failed < MAX_FAILED_STARTS {
-            return self.replace_thread(key);
+            return self.replace_thread(token);
         }
         core.retry_at.set(self.base.config.env.clock.elapsed() + RETRY_AFTER);
         let is_first = failed == MAX_FAILED_STARTS;
         let failing = self.lost.failing.fetch_add(usize::from(is_first), SeqCst);
         let is_last_to_fail = is_first && failing + 1 == self.workers.len();
-        self.lose_thread(key);
+        self.lose_thread(token);
         if is_last_to_fail {
             self.base.fail_block_ons(format!(
                 "no worker thread of this runtime starts: `on_thread_start` has panicked \
@@ -172,27 +181,27 @@ impl MultiThread {
 
     /// Returns whether tasks wait in the injector or in a ring, where any worker finds them.
     pub(crate) fn is_work_anywhere(&self) -> bool {
-        !self.injector.is_empty() || self.workers.iter().any(|remote| !remote.ring.is_empty())
+        !self.injector.is_empty() || self.workers.iter().any(|shared| !shared.ring.is_empty())
     }
 
-    /// Returns the worker whose driver serves threads that are no workers: the first that has a thread,
-    /// or worker 0.
+    /// Returns the worker whose driver serves threads that are not workers: the first that has a
+    /// running thread, or worker 0.
     pub(crate) fn first_served(&self) -> usize {
         if !self.lost.is_any() {
             return 0;
         }
-        let is_served = |remote: &WorkerShared| {
-            !remote.is_lost.load(SeqCst)
-                && matches!(&*remote.thread.lock(), WorkerThread::Running(_))
+        let is_served = |shared: &WorkerShared| {
+            !shared.is_lost.load(SeqCst)
+                && matches!(&*shared.thread.lock(), WorkerThread::Running(_))
         };
         self.workers.iter().position(is_served).unwrap_or(0)
     }
 
-    /// Returns whether a worker is left that has a thread.
+    /// Returns whether a worker has a thread, or gets one that is being started.
     pub(crate) fn has_helper(&self) -> bool {
-        let has_thread = |remote: &WorkerShared| {
-            !remote.is_lost.load(SeqCst)
-                && !matches!(&*remote.thread.lock(), WorkerThread::NotStarted(_))
+        let has_thread = |shared: &WorkerShared| {
+            !shared.is_lost.load(SeqCst)
+                && !matches!(&*shared.thread.lock(), WorkerThread::NotStarted(_))
         };
         self.workers.iter().any(has_thread)
     }
@@ -205,27 +214,29 @@ impl MultiThread {
         self.base.notify_progress();
     }
 
-    /// Polls the drivers of lost workers. Returns after how long that has to be done again; `None`: not
-    /// before the helpers are woken.
+    /// Polls the drivers of lost workers. Returns after how long the caller has to do so again; `None`
+    /// means not before it is woken.
     #[cold]
     pub(crate) fn help_lost(&self) -> Option<Duration> {
-        // The watchdog waits for their sources, unless it is the calling thread: a report hook may call
-        // `block_on`.
+        // Another thread that is the watchdog waits for their sources. The calling thread may be the
+        // watchdog itself: a report hook may call `block_on`.
         let polls_sources = !self.base.config.hooks.has_other_watchdog();
         self.poll_lost(polls_sources)
     }
 
-    /// Polls the drivers of lost workers, like [`help_lost`](Self::help_lost). With `polls_sources`, no
-    /// other thread waits for their sources, so the caller has to come back for these.
+    /// Polls the drivers of lost workers. Returns after how long the caller has to do so again.
+    ///
+    /// `polls_sources` says that no other thread waits for the sources of lost workers. Then the caller
+    /// has to return for these, not only for timers.
     pub(crate) fn poll_lost(&self, polls_sources: bool) -> Option<Duration> {
         let mut limit = None;
-        for (index, remote) in self.workers.iter().enumerate() {
-            if remote.is_lost.load(SeqCst) {
+        for (index, shared) in self.workers.iter().enumerate() {
+            if shared.is_lost.load(SeqCst) {
                 self.poll_driver(index);
-                limit = earlier(limit, self.next_help(remote, polls_sources));
+                limit = earlier(limit, self.next_help(shared, polls_sources));
             }
         }
-        // A task waits for a thread. Perhaps one can be started now.
+        // A task waits, and no worker has a thread. A thread may start now.
         if !self.injector.is_empty() && !self.has_helper() {
             self.notify();
             limit = earlier(limit, Some(HELP_INTERVAL * 5));
@@ -233,20 +244,22 @@ impl MultiThread {
         limit
     }
 
-    /// Returns after how long this thread has to poll the driver of `remote` again.
-    fn next_help(&self, remote: &WorkerShared, polls_sources: bool) -> Option<Duration> {
+    /// Returns after how long this thread has to poll the driver of `shared` again.
+    fn next_help(&self, shared: &WorkerShared, polls_sources: bool) -> Option<Duration> {
         let clock = &self.base.config.env.clock;
-        let timer = remote.timers.next().map(|tick| clock.until(tick));
-        let needs_poll = || remote.poller.get().is_some_and(|poller| poller.needs_poll());
+        let timer = shared.timers.next().map(|tick| clock.until(tick));
+        let needs_poll = || shared.poller.get().is_some_and(|poller| poller.needs_poll());
         earlier(timer, (polls_sources && needs_poll()).then_some(HELP_INTERVAL))
     }
 
-    /// Parks a thread in `block_on`, which polls the drivers that no other thread polls: those of lost
-    /// workers, and its own, if it is a worker in a callback of the user.
-    pub(crate) fn park_in_block_on(&self, held: &BlockOnGuard) {
+    /// Parks a thread in `block_on`. Before that, it polls the drivers that no other thread polls.
+    ///
+    /// These are the drivers of lost workers. If the thread is a worker in a callback of the user, its
+    /// own driver is one too.
+    pub(crate) fn park_in_block_on(&self, block_on: &BlockOnGuard) {
         let own = worker::index(self);
         if own.is_none() && !self.lost.is_any() {
-            return held.park();
+            return block_on.park();
         }
         let mut limit = self.help_lost();
         if let Some(own) = own {
@@ -259,13 +272,13 @@ impl MultiThread {
             limit = earlier(limit, self.next_help(&self.workers[own], true));
         }
         // A wake-up by this thread leaves no token.
-        if !held.is_woken() {
-            held.state().parker.park(limit);
+        if !block_on.is_woken() {
+            block_on.state().parker.park(limit);
         }
     }
 }
 
-/// Returns the shorter of two time limits; `None` is no limit.
+/// Returns the shorter of two time limits; `None` means no limit.
 pub(crate) fn earlier(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),

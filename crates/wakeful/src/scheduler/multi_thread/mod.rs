@@ -105,12 +105,8 @@ pub(crate) struct WorkerShared {
 }
 
 impl MultiThread {
-    /// Creates the scheduler and starts its first thread.
-    ///
-    /// # Errors
-    ///
-    /// If no thread can be started.
-    pub(crate) fn start(config: Arc<Config>) -> io::Result<Arc<Self>> {
+    /// Creates the scheduler, without threads.
+    pub(crate) fn new(config: Arc<Config>) -> Arc<Self> {
         let count = config.worker_threads;
         let barriers = Barriers::detect();
         let arenas: Box<[Arena]> = (0..count).map(|_| Arena::new()).collect();
@@ -119,7 +115,7 @@ impl MultiThread {
             .map(|index| {
                 let (ring, stealer) = ring::ring();
                 let (lifo_slot, thief) = lifo_slot::lifo_slot(barriers);
-                cores.push(WorkerCore::new(index, ring, lifo_slot, config.env.rng()));
+                cores.push(WorkerCore::new(index, ring, lifo_slot, &config));
                 WorkerShared {
                     ring: stealer,
                     lifo_slot: thief,
@@ -127,13 +123,13 @@ impl MultiThread {
                     timers: Timers::new(index),
                     driver_polled_ms: AtomicU32::new(0),
                     poller: OnceLock::new(),
-                    // The first worker's thread is started below.
+                    // The first worker's thread is started by `start`.
                     metrics: if index == 0 {
-                        WorkerMetrics::awake()
+                        WorkerMetrics::awake(config.exact)
                     } else {
-                        WorkerMetrics::asleep()
+                        WorkerMetrics::asleep(config.exact)
                     },
-                    trace: TraceBuffer::new(),
+                    trace: TraceBuffer::observing(config.observes_all()),
                     is_lost: AtomicBool::new(false),
                     thread: Mutex::new(WorkerThread::NotStarted(WorkerToken(index))),
                 }
@@ -166,16 +162,25 @@ impl MultiThread {
             // and shared states, in boxes that it never replaces.
             unsafe { core.init(arena.open(scheduler), shared) };
         }
-        let first = this.idle.worker_to_wake().expect("all workers start asleep");
-        if let Err(error) = this.wake_worker(first, |error| error) {
-            this.base.start_closing();
-            this.release_unstarted_workers();
+        this
+    }
+
+    /// Starts the first thread, after the hooks know their runtime: the thread enters it.
+    ///
+    /// # Errors
+    ///
+    /// If no thread can be started. The scheduler is closed then.
+    pub(crate) fn start(&self) -> io::Result<()> {
+        let first = self.idle.worker_to_wake().expect("all workers start asleep");
+        if let Err(error) = self.wake_worker(first, |error| error) {
+            self.base.start_closing();
+            self.release_unstarted_workers();
             return Err(error);
         }
-        if this.base.config.on_thread_start.is_some() {
-            this.start_all();
+        if self.base.config.on_thread_start.is_some() {
+            self.start_all();
         }
-        Ok(this)
+        Ok(())
     }
 
     /// Spawns a task, from any thread.
@@ -221,7 +226,7 @@ impl MultiThread {
     /// is sampled.
     #[inline]
     fn record_injected(&self, task: &Runnable) {
-        self.base.trace_injected(task);
+        self.base.observe_injected(task);
         if self.idle.all_asleep() {
             self.probe.mark(task, self.base.config.env.clock.now_approx());
         }
@@ -234,11 +239,19 @@ impl MultiThread {
             Ok(()) => return,
             Err(task) => task,
         };
-        self.record_injected(&task);
-        match self.injector.push(task) {
-            Ok(()) => self.notify(),
-            Err(task) => on_closed(task),
+        if let Err(task) = self.inject(task) {
+            on_closed(task);
         }
+    }
+
+    /// Queues a task in the injector, on behalf of a thread that holds no core. Returns the task if
+    /// the injector is closed.
+    #[inline(never)]
+    fn inject(&self, task: Runnable) -> Result<(), Runnable> {
+        self.record_injected(&task);
+        self.injector.push(task)?;
+        self.notify();
+        Ok(())
     }
 
     /// Wakes a sleeping worker after a push, unless a worker searches (SLEEP-2, SLEEP-3).
@@ -280,8 +293,9 @@ impl MultiThread {
         &self.workers[self.driver_owner()].timers
     }
 
-    /// Returns the worker whose driver serves the calling thread: its own, or for a thread that is
-    /// not a worker, the first one that is not lost.
+    /// Returns the worker whose driver serves the calling thread.
+    ///
+    /// A worker has its own. Any other thread uses the first worker that has a running thread.
     pub(crate) fn driver_owner(&self) -> usize {
         worker::index(self).unwrap_or_else(|| self.first_served())
     }
@@ -301,9 +315,9 @@ impl MultiThread {
         self.arenas.iter().map(Arena::handed_out).sum()
     }
 
-    /// Calls `f` with each place where a worker has spawned tasks, and with their number.
-    pub(crate) fn spawns_by_place(&self, f: &mut dyn FnMut(&'static Location<'static>, u64)) {
-        self.arenas.iter().for_each(|arena| arena.spawns_by_place(&mut *f));
+    /// Calls `f` with each site where a worker has spawned tasks, and with their number.
+    pub(crate) fn spawns_by_site(&self, f: &mut dyn FnMut(&'static Location<'static>, u64)) {
+        self.arenas.iter().for_each(|arena| arena.spawns_by_site(&mut *f));
     }
 
     /// Calls `f` with every task that has a cell, except those of local sets.
@@ -346,6 +360,10 @@ impl Schedule for MultiThread {
 
     fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
         self.base.unobserved_panic(task, payload);
+    }
+
+    fn terminated(&self, task: &Header) {
+        self.base.config.observe_end(task);
     }
 
     // SAFETY: has no requirement on its caller; there is one reference per arena.

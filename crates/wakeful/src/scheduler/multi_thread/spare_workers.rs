@@ -171,8 +171,8 @@ impl MultiThread {
         self.workers.iter().all(|remote| remote.poll_watch.is_stuck())
     }
 
-    /// Fires the due timers of a stuck or lost worker, and polls its descriptors. Returns how many events
-    /// and timers there were.
+    /// Fires the due timers of a stuck or lost worker, and polls its descriptors. Returns the number of
+    /// events and fired timers.
     pub(crate) fn poll_driver(&self, worker: usize) -> usize {
         let remote = &self.workers[worker];
         let timers = remote.timers.fire_due(self.base.config.env.clock.tick());
@@ -190,7 +190,7 @@ impl MultiThread {
         }
     }
 
-    /// The life of a spare worker.
+    /// Runs tasks as a spare worker until a worker has left its poll, or the runtime closes.
     fn run_spare(&self, me: &PollWatch) {
         let config = &self.base.config;
         me.bind_thread();
@@ -215,10 +215,12 @@ impl MultiThread {
                 continue;
             };
             self.spares.polls.fetch_add(1, Relaxed);
-            me.start_poll(&task);
-            task.run();
-            context::wake_deferred();
-            me.clear_running();
+            config.observe_poll(task, None, |task| {
+                me.start_poll(&task);
+                task.run();
+                context::wake_deferred();
+                me.clear_running();
+            });
             self.base.notify_progress();
         }
         deactivate_spare();

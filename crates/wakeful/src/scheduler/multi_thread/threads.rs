@@ -11,6 +11,7 @@ use crate::scheduler::multi_thread::idle::BeforeParking;
 use crate::scheduler::multi_thread::{MultiThread, worker};
 use crate::sys::join::join_ended;
 use crate::sys::park::Parker;
+use crate::sys::real_time;
 use std::io;
 use std::sync::{Arc, MutexGuard};
 use std::thread;
@@ -206,7 +207,7 @@ impl MultiThread {
             |handle: &thread::JoinHandle<()>| handle.thread().id() == thread::current().id();
         let own = usize::from(threads.handles.iter().any(is_own));
         while threads.alive > own {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.saturating_duration_since(real_time::now());
             if left.is_zero() {
                 return false;
             }

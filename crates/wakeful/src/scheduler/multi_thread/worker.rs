@@ -1,13 +1,15 @@
 //! Stations 4 and 6: the loop of a worker thread.
 //!
 //! The worker takes tasks from its LIFO slot, its ring and the injector, in this order, and polls
-//! them. If all are empty, it steals from the rings of other workers (work stealing). Without a task it searches for a while, then parks.
+//! them. If all are empty, it steals from the rings of other workers (work stealing). Without a task
+//! it searches for a while, then parks.
 
 use crate::driver::poller::Poller;
 use crate::scheduler::multi_thread::core::{WorkerCore, WorkerToken};
 use crate::scheduler::multi_thread::idle::{BeforeParking, Idle};
 use crate::scheduler::multi_thread::lost_workers::earlier;
 use crate::scheduler::multi_thread::{MultiThread, WorkerShared};
+use crate::scheduler::thread_core::TimedPoll;
 use crate::sys::park::Parker;
 use crate::sys::timer_slack::TimerSlack;
 use crate::task::context;
@@ -161,7 +163,7 @@ pub(crate) fn run(scheduler: Arc<MultiThread>, token: WorkerToken) {
         callback();
     }
     if let Some(core) = worker.core() {
-        scheduler.has_started(core.index);
+        scheduler.mark_started(core.index);
     }
     worker.run_loop(&parker);
     drop(run_guard);
@@ -262,11 +264,35 @@ impl Worker {
         if core.thread.probe.marks(&task) {
             core.thread.probe.finish(&task, timed.started, metrics);
         }
+        if trace.is_enabled() {
+            return self.run_observed(core, task, timed);
+        }
         self.poll_task(core, task);
         if self.core().is_none() {
             return; // the poll blocked in place: another thread writes this core's metrics now
         }
-        core.thread.finish_timed_poll(timed, clock, metrics, trace, false);
+        core.thread.finish_timed_poll(timed, clock, metrics, false);
+    }
+
+    /// Runs a task whose poll is observed: it is traced, counted exactly, or has hooks.
+    #[cold]
+    #[inline(never)]
+    fn run_observed(&self, core: &WorkerCore, task: Runnable, timed: TimedPoll) {
+        let WorkerShared { metrics, trace, poll_watch, .. } = core.shared();
+        let config = &self.scheduler.base.config;
+        let clock = &config.env.clock;
+        // Hooks run outside of polls.
+        poll_watch.clear_running();
+        config.observe_poll(task, Some(metrics), |task| {
+            let timed = core.thread.restart(timed, clock);
+            self.poll_task(core, task);
+            if self.core().is_none() {
+                return; // the poll blocked in place: another thread has this core now
+            }
+            core.thread.finish_observed_poll(timed, clock, metrics, trace, false);
+            poll_watch.clear_running();
+        });
+        context::wake_deferred();
     }
 
     #[inline(always)]
@@ -323,8 +349,7 @@ impl Worker {
             if victim == core.index {
                 continue;
             }
-            if let Some(task) = self.scheduler.workers[victim].ring.steal_into(&core.ring) {
-                core.record_steal(&self.scheduler, &task);
+            if let Some(task) = core.try_steal(&self.scheduler, &self.scheduler.workers[victim]) {
                 self.run_found(core, task);
                 return true;
             }
@@ -426,7 +451,7 @@ impl Worker {
         let woke_up = core.round_started.get();
         if trace.is_enabled() {
             let (at, took) = (fell_asleep.time(), woke_up.since(fell_asleep));
-            trace.record(Entry { event: Event::Park, at, took, task: 0 });
+            trace.record(Entry { event: Event::Park, at, took, task: 0, spawned_at: None });
         }
         // Spinning does not see the events of the poller.
         if woken_by == WokenBy::Other {
@@ -473,6 +498,7 @@ struct AnnouncedSleep<'a> {
 
 impl Drop for AnnouncedSleep<'_> {
     fn drop(&mut self) {
+        self.core.has_failed_to_park.set(true);
         if !self.idle.cancel_sleep(self.core.index) {
             self.core.searching.set(true);
         }

@@ -44,6 +44,7 @@ use crate::sys::sync::atomic::Ordering::*;
 use crate::task::wait_kind::WaitKind;
 use crate::wait::list::{Grant, Locked, Waiter, WaiterState};
 use crate::wait::ownership::resource_record::ResourceRecord;
+use crate::wait::ownership::stall_note::Stall;
 use crate::wait::wake_batch::{PanicSink, WakeBatch};
 use std::panic::Location;
 use std::pin::Pin;
@@ -275,6 +276,10 @@ impl<T> Chan<T> {
             queue.push_linked(waiter, request, waker, (WaitKind::MpscSend, site), |record| {
                 record.update_owner(self.last_receiver.get());
                 self.publish_reserved_locked(record);
+                if !record.stall.is_set() {
+                    let (of, made_at) = (self.limit, Some(self.made_at));
+                    record.stall.set(Stall { task: 0, count: 0, of, made_at });
+                }
             });
             self.grant_locked(queue, &mut batch);
             RequestOutcome::Waiting

@@ -41,6 +41,7 @@
 
 use super::block::{self, Block, Reader, SLOTS, SpareBlocks};
 use super::capacity::{Capacity, CapacityRequest};
+use super::first_sender::FirstSender;
 use super::tail::{CLOSED, DISCONNECTED, PARKED, Tail};
 use crate::sys::IS_MODEL;
 use crate::sys::membarrier::Barriers;
@@ -97,6 +98,8 @@ pub(super) struct Chan<T> {
     /// The task that received last. Recorded when it waits and, in a bounded channel, when another
     /// task receives than before.
     pub(super) last_receiver: OwnerCell,
+    /// Read by the receiver when it waits.
+    pub(super) first_sender: FirstSender,
     /// See MPSC-4.
     waker: UnsafeCell<Option<Waker>>,
     _gap_after_receiver: CacheLineGap,
@@ -170,6 +173,7 @@ impl<T> Chan<T> {
             head: AtomicU64::new(0),
             fence_mode: AtomicU32::new(0),
             last_receiver: OwnerCell::none(),
+            first_sender: FirstSender::new(),
             waker: UnsafeCell::new(None),
             _gap_after_receiver: CacheLineGap::new(),
             spares: SpareBlocks::new(),
@@ -363,8 +367,13 @@ impl<T> Chan<T> {
     }
 
     pub(super) fn add_sender(&self) {
-        // Relaxed: the caller is a sender.
-        self.senders.fetch_add(1, Relaxed);
+        // The caller is a sender. AcqRel for FIRST-1.
+        self.senders.fetch_add(1, AcqRel);
+    }
+
+    /// Returns whether there is one sender, by a read-modify-write (FIRST-1).
+    pub(super) fn has_one_sender(&self) -> bool {
+        self.senders.fetch_add(0, AcqRel) == 1
     }
 
     /// Adds a sender, unless all senders are gone.
@@ -373,11 +382,14 @@ impl<T> Chan<T> {
         self.senders.fetch_update(AcqRel, Acquire, some).is_ok()
     }
 
-    /// Removes a sender. The last one ends the channel.
-    pub(super) fn remove_sender(&self) {
+    /// Removes a sender, which may be the first one made. The last one to go ends the channel.
+    pub(super) fn remove_sender(&self, is_first: bool) {
         // AcqRel: the last sender passes on what all others have sent.
-        if self.senders.fetch_sub(1, AcqRel) != 1 {
-            return;
+        match self.senders.fetch_sub(1, AcqRel) {
+            1 => {}
+            _ if is_first => return self.exempt_first(),
+            2 => return self.note_last_but_one(),
+            _ => return,
         }
         // If slots are still reserved, permits were leaked.
         self.set_flag(DISCONNECTED);

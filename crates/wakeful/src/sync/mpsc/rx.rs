@@ -14,7 +14,7 @@ use crate::task::futile::{self, FutileKind};
 use crate::task::wait_kind::WaitKind;
 use crate::task::{context, coop};
 use crate::wait;
-use crate::wait::describe::describe_wait;
+use crate::wait::describe::{self, describe_wait};
 use crate::wait::wake_batch::PanicSink;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::ptr;
@@ -171,7 +171,7 @@ impl<T> Rx<T> {
         let received = self.recv_or_park(cx.waker(), site);
         match received {
             Poll::Ready(_) => progress.made_progress(),
-            Poll::Pending => self.record_wait(site),
+            Poll::Pending => self.record_wait(cx.waker(), site),
         }
         received
     }
@@ -192,16 +192,41 @@ impl<T> Rx<T> {
 
     /// Records that the current task waits for a message, or yields to the sender that is about to
     /// send it.
+    // All that is rare is called last, so that a wait like the one before saves no registers.
     #[inline]
-    fn record_wait(&self, site: &'static Location<'static>) {
+    fn record_wait(&self, waker: &Waker, site: &'static Location<'static>) {
+        let chan = &*self.chan;
+        let is_rare = describe::is_asked()
+            || chan.first_sender.may_be_kept()
+            || !chan.last_receiver.is_current();
+        if is_rare {
+            return self.record_wait_slow(waker, site);
+        }
+        self.chan.last_receiver.set(site);
+        self.record_target(site);
+    }
+
+    /// Records the first wait of a task, a wait whose details are asked for, or one that the first sender
+    /// may not end.
+    #[cold]
+    #[inline(never)]
+    fn record_wait_slow(&self, waker: &Waker, site: &'static Location<'static>) {
         let is_other = !self.chan.last_receiver.is_current();
         self.chan.last_receiver.set(site);
         if is_other {
             self.chan.publish_receiver();
         }
+        if self.chan.first_sender.may_be_kept() {
+            self.chan.note_wait_for_first(context::is_own_waker(waker));
+        }
+        self.record_target(site);
+        describe_wait(|| self.chan.describe_to_receiver());
+    }
+
+    #[inline]
+    fn record_target(&self, site: &'static Location<'static>) {
         let target = self.chan.send_waiters.record.target(self.chan());
         wait::record_wait_for_target(WaitKind::MpscRecv, target, site);
-        describe_wait(|| self.chan.describe_to_receiver());
     }
 
     pub(super) fn poll_recv_many(
@@ -228,7 +253,7 @@ impl<T> Rx<T> {
                     return Poll::Ready(0);
                 }
                 WaitOutcome::Pending => {
-                    self.record_wait(site);
+                    self.record_wait(cx.waker(), site);
                     return Poll::Pending;
                 }
             }

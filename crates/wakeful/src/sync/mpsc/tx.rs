@@ -8,7 +8,11 @@ use crate::sys::sync::Arc;
 use crate::sys::sync::atomic::Ordering::*;
 
 /// A sender that keeps the channel open.
-pub(super) struct Tx<T>(Arc<Chan<T>>);
+pub(super) struct Tx<T> {
+    chan: Arc<Chan<T>>,
+    /// The channel was made with it.
+    is_first: bool,
+}
 
 /// A sender that does not keep the channel open.
 pub(super) struct WeakTx<T>(Arc<Chan<T>>);
@@ -16,34 +20,38 @@ pub(super) struct WeakTx<T>(Arc<Chan<T>>);
 impl<T> Tx<T> {
     /// Creates the first sender, which `chan` already counts.
     pub(super) fn first(chan: Arc<Chan<T>>) -> Self {
-        Self(chan)
+        Self { chan, is_first: true }
     }
 
     #[inline]
     pub(super) fn chan(&self) -> &Chan<T> {
-        &self.0
+        &self.chan
     }
 
     pub(super) fn same_channel(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.chan, &other.chan)
     }
 
     pub(super) fn downgrade(&self) -> WeakTx<T> {
-        self.0.weak_senders().fetch_add(1, Relaxed);
-        WeakTx(self.0.clone())
+        self.chan.weak_senders().fetch_add(1, Relaxed);
+        self.chan.exempt_first();
+        WeakTx(self.chan.clone())
     }
 }
 
 impl<T> Clone for Tx<T> {
     fn clone(&self) -> Self {
-        self.0.add_sender();
-        Self(self.0.clone())
+        self.chan.add_sender();
+        if self.is_first {
+            self.chan.note_clone_of_first();
+        }
+        Self { chan: self.chan.clone(), is_first: false }
     }
 }
 
 impl<T> Drop for Tx<T> {
     fn drop(&mut self) {
-        self.0.remove_sender();
+        self.chan.remove_sender(self.is_first);
     }
 }
 
@@ -53,7 +61,7 @@ impl<T> WeakTx<T> {
     }
 
     pub(super) fn upgrade(&self) -> Option<Tx<T>> {
-        self.0.try_add_sender().then(|| Tx(self.0.clone()))
+        self.0.try_add_sender().then(|| Tx { chan: self.0.clone(), is_first: false })
     }
 }
 

@@ -225,9 +225,16 @@ impl RawMutex {
     /// Removes a waiter, and unlocks if it was already granted the lock.
     #[inline(never)]
     fn cancel(&self, waiter: Pin<&Waiter<NextOwner>>) {
-        if waiter.state() == WaiterState::Idle {
-            return;
+        // An idle waiter is in no list, and was granted nothing.
+        if !waiter.is_idle() {
+            self.leave(waiter);
         }
+    }
+
+    /// [`cancel`](Self::cancel) of a waiter that waits or was granted the lock.
+    #[cold]
+    #[inline(never)]
+    fn leave(&self, waiter: Pin<&Waiter<NextOwner>>) {
         // Dropped after the list's lock is released.
         let _unneeded = self.waiters.with(|list| {
             if waiter.state() != WaiterState::Waiting {

@@ -35,7 +35,11 @@
 
 use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
 use crate::sys::sync::const_unless_model;
+use crate::task::context;
+use crate::task::wait_target::TargetWord;
 use crate::wait::list::{Grant, Locked, Waiter, WaiterState, Waiters};
+use crate::wait::ownership::resource_record::RecordCell;
+use crate::wait::ownership::stall_note::Stall;
 use crate::wait::wake_batch::{PanicSink, PendingWake};
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
@@ -112,6 +116,11 @@ pub struct Notify {
     word: AtomicUsize,
     /// A waiter's entry has the count of calls at its creation.
     waiters: Waiters<(), usize>,
+    /// A notification has reached a waiter. For diagnostics, and not part of the protocol, so it is
+    /// std's atomic in models too.
+    has_reached: std::sync::atomic::AtomicBool,
+    /// For diagnostics. The list has none, so waits are not linked to it.
+    record: RecordCell,
 }
 
 /// The waiter that gets a notification for one task.
@@ -152,7 +161,12 @@ impl Notify {
         /// # }
         /// ```
         pub fn const_new() -> Notify {
-            Notify { word: AtomicUsize::new(EMPTY), waiters: Waiters::new(()) }
+            Notify {
+                word: AtomicUsize::new(EMPTY),
+                waiters: Waiters::new(()),
+                has_reached: std::sync::atomic::AtomicBool::new(false),
+                record: RecordCell::none(),
+            }
         }
     }
 
@@ -325,6 +339,7 @@ impl Notify {
         let mut word = self.word.load(Relaxed);
         loop {
             if state(word) == WAITING {
+                self.mark_reached();
                 // NOTIFY-2.
                 return self.word.store(calls(word).wrapping_add(CALL) | EMPTY, Release);
             }
@@ -390,6 +405,7 @@ impl Notify {
             Which::Last => list.pop_back(Grant::Last),
         };
         self.update_waiting(list, word);
+        self.mark_reached();
         NotifyOutcome::Granted(wake.expect("NOTIFY-1: a task waits"))
     }
 
@@ -411,15 +427,28 @@ impl Notify {
         let mut word = self.word.load(Acquire);
         loop {
             if calls(word) != created_at {
+                self.has_reached.store(true, Relaxed);
                 return true;
             }
             if state(word) != NOTIFIED {
                 return false;
             }
             match self.word.compare_exchange(word, calls(word) | EMPTY, AcqRel, Acquire) {
-                Ok(_) => return true,
+                Ok(_) => {
+                    self.has_reached.store(true, Relaxed);
+                    return true;
+                }
                 Err(now) => word = now,
             }
+        }
+    }
+
+    /// Notes that a notification has reached a waiter, or that a waiter has given up. The caller holds the
+    /// list's lock.
+    fn mark_reached(&self) {
+        self.has_reached.store(true, Relaxed);
+        if let Some(record) = self.record.get() {
+            record.stall.clear();
         }
     }
 
@@ -444,9 +473,32 @@ impl Notify {
                     Err(_) => {}
                 }
             }
+            if created_at == CALL {
+                self.note_earlier_call();
+            }
             list.push_back(waiter, created_at, waker);
             Ok(())
         })
+    }
+
+    /// Notes that `notify_waiters` was called once before a waiter was created, unless a notification has
+    /// reached a waiter. The caller holds the list's lock.
+    ///
+    /// A program that calls it more often announces each change, whether tasks wait or not.
+    #[cold]
+    fn note_earlier_call(&self) {
+        if !self.has_reached.load(Relaxed) {
+            self.record.obtain().stall.set(Stall { task: 0, count: 1, of: 0, made_at: None });
+        }
+    }
+
+    /// Returns the target of a wait that began at this count of calls.
+    #[inline]
+    fn target(&self, created_at: usize, waker: &Waker) -> TargetWord {
+        match created_at {
+            CALL if context::is_own_waker(waker) => self.record.target(self),
+            _ => TargetWord::of_address(self),
+        }
     }
 
     /// Removes a waiter from the list if it is in there. Returns its state before.
@@ -457,6 +509,8 @@ impl Notify {
                 return (waiter_state, PendingWake::NONE);
             }
             let unneeded = list.remove(waiter);
+            // The wait record of the task may still name the resource.
+            self.mark_reached();
             self.update_waiting(list, self.word.load(Relaxed));
             (waiter_state, unneeded)
         });

@@ -66,8 +66,9 @@ impl Wait {
             *this.stage = Stage::Done;
             return Poll::Ready(());
         }
-        if waker.is_some() {
-            wait::record_wait(WaitKind::Notified, notify, this.site);
+        if let Some(waker) = waker {
+            let target = notify.target(*this.created_at, waker);
+            wait::record_wait_for_target(WaitKind::Notified, target, this.site);
         }
         Poll::Pending
     }

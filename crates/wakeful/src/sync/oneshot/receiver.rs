@@ -71,7 +71,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Returns whether it has completed, with a message or with an error.
+    /// Returns whether the receiver has completed, with a message or with an error.
     ///
     /// Then it must not be awaited again.
     ///

@@ -1,6 +1,7 @@
 //! A counting semaphore.
 //!
-//! [`Semaphore`] is the public face of `RawSemaphore`; [`permit`] has the guards it returns.
+//! [`Semaphore`] is the public type around `RawSemaphore`. [`permit`] has the guards that it returns,
+//! `owned` the methods of `Arc<Semaphore>`.
 
 mod error;
 mod owned;
@@ -157,7 +158,7 @@ impl Semaphore {
     #[track_caller]
     pub fn add_permits(&self, n: usize) {
         if n > 0 {
-            self.permits.release(n, OwnerIndex::NONE);
+            self.permits.add(n);
         }
     }
 

@@ -39,10 +39,9 @@
 //! Everything that a task does before it sends a value happens before everything that a receiver
 //! does after it has seen that value.
 
-// The value is under a reader-writer lock. A version number identifies it. The version changes
-// under
+// The value is under a reader-writer lock. A version number identifies it. The version changes under
 // that lock, so a thread that reads the value knows its version. Tasks wait for the version alone,
-// never for the lock. The number of receivers is a counter of its own, whose zero senders wait for.
+// never for the lock. The receivers have a counter of their own. Senders wait until it is zero.
 
 pub mod error;
 mod receiver;

@@ -19,11 +19,13 @@ pub(super) use poll_locals::{
 pub(crate) use poll_locals::{poll_block_on, poll_blocked_thread, poll_unattributed};
 pub(super) use waits::record_join_wait;
 pub(crate) use waits::{
-    has_indirect_link, record_linked_wait, record_wait, record_wait_at_resource,
-    record_wait_keeping_link, set_wait_site, wait_record_of,
+    current_poll, has_indirect_link, is_own_waker, record_linked_wait, record_wait,
+    record_wait_at_resource, record_wait_keeping_link, set_wait_site, wait_record_of,
 };
 pub(super) use yields::{is_current, try_wake_current};
-pub(crate) use yields::{set_drains_deferred, wake_deferred, yield_out_of_budget, yield_task};
+pub(crate) use yields::{
+    set_budget_yield_counter, set_drains_deferred, wake_deferred, yield_out_of_budget, yield_task,
+};
 
 use super::arena::{Arena, Schedule};
 use super::block_on::{BlockOnRecord, is_block_on_id};

@@ -5,6 +5,7 @@
 
 use super::super::block_on::BlockOnRecord;
 use super::super::header::Header;
+use super::super::poll_stamp::PollStamp;
 use super::super::wait_kind::WaitKind;
 use super::super::wait_record::{LinkWord, Wait, WaitRecord, WaitWriter};
 use super::super::wait_target::TargetWord;
@@ -35,8 +36,9 @@ impl ThreadContext {
         if !waker::is_waker_of(waker, current) {
             return None;
         }
-        // SAFETY: the task that this thread polls is alive.
-        unsafe { current.as_ref() }.map(Header::wait_writer)
+        // SAFETY: it is the cell of a waker, so it is not null, and the task that this thread polls is
+        // alive.
+        Some(unsafe { &*current }.wait_writer())
     }
 
     /// The writer of the wait record of the `block_on` future that is being polled, if `waker` is
@@ -62,22 +64,56 @@ impl ThreadContext {
     }
 }
 
+/// Returns whether this is a waker of the task or `block_on` future that is being polled. A set of
+/// futures, such as `FuturesUnordered`, polls with wakers of its own.
+pub(crate) fn is_own_waker(waker: &Waker) -> bool {
+    CONTEXT.with(|context| {
+        waker::is_waker_of(waker, context.current.get())
+            || context.wait_writer_of_block_on(waker).is_some()
+    })
+}
+
 /// Records what the current task is about to wait for.
 #[inline]
 pub(crate) fn record_wait(wait: impl FnOnce(u32) -> Wait) {
-    CONTEXT.with(|context| {
-        if let Some(writer) = context.wait_writer() {
-            writer.record(wait(context.now_ms.get()));
-        }
-    });
+    record_unlinked_wait(wait, false);
 }
 
 /// Records a wait of a future that knows only where its resource was made: the site of the wait.
 #[inline]
 pub(crate) fn record_wait_at_resource(wait: impl FnOnce(u32) -> Wait) {
+    record_unlinked_wait(wait, true);
+}
+
+#[inline]
+fn record_unlinked_wait(wait: impl FnOnce(u32) -> Wait, at_resource: bool) {
+    // The closure is small, so that it is inlined and the wait stays in registers.
+    let (current, now_ms) = CONTEXT.with(|context| (context.current.get(), context.now_ms.get()));
+    let wait = wait(now_ms);
+    // SAFETY: the task that this thread polls is alive.
+    match unsafe { current.as_ref() } {
+        Some(header) => header.wait_writer().record_unlinked(wait, at_resource),
+        None => {
+            let Wait { kind, target, site, since_ms } = wait;
+            record_wait_of_block_on(kind, target, site, since_ms, at_resource);
+        }
+    }
+}
+
+/// Records a wait of the `block_on` future that is being polled, if there is one.
+///
+/// It takes the fields of the wait, so that its callers keep them in registers.
+#[inline(never)]
+fn record_wait_of_block_on(
+    kind: WaitKind,
+    target: TargetWord,
+    site: &'static Location<'static>,
+    since_ms: u32,
+    at_resource: bool,
+) {
     CONTEXT.with(|context| {
         if let Some(writer) = context.wait_writer() {
-            writer.record_at_resource(wait(context.now_ms.get()));
+            writer.record_unlinked(Wait { kind, target, site, since_ms }, at_resource);
         }
     });
 }
@@ -125,13 +161,15 @@ pub(crate) fn record_linked_wait(
     kind: WaitKind,
     site: &'static Location<'static>,
 ) -> Option<LinkWord> {
-    CONTEXT.with(|context| match context.wait_writer_of_task(waker) {
-        Some(writer) => {
-            let since_ms = context.now_ms.get();
-            writer.record_linked(Wait { kind, target, site, since_ms })
-        }
-        None => record_linked_wait_slow(waker, target, kind, site),
-    })
+    // The closure is small, so that it is inlined and its captures stay in registers.
+    let (current, since_ms) = CONTEXT.with(|context| (context.current.get(), context.now_ms.get()));
+    if !waker::is_waker_of(waker, current) {
+        return record_linked_wait_slow(waker, target, kind, site);
+    }
+    // SAFETY: it is the cell of a waker, so it is not null, and the task that this thread polls is
+    // alive.
+    let writer = unsafe { &*current }.wait_writer();
+    writer.record_linked(Wait { kind, target, site, since_ms })
 }
 
 /// [`record_linked_wait`] for a `block_on` future, or a future that is polled with another waker.
@@ -170,6 +208,11 @@ pub(crate) fn wait_record_of(waker: &Waker) -> Option<NonNull<WaitRecord>> {
             context.wait_writer_of_task(waker).or_else(|| context.wait_writer_of_block_on(waker));
         writer.map(|writer| NonNull::from(writer.waiting))
     })
+}
+
+/// Identifies the current poll of a task or `block_on` future.
+pub(crate) fn current_poll() -> Option<PollStamp> {
+    CONTEXT.with(|context| context.wait_writer().map(|writer| writer.stamp))
 }
 
 /// Replaces the site of the recorded wait by that of the call.

@@ -10,6 +10,7 @@ use crate::sys::unwind::catch_and_forget;
 use crate::task::header::Header;
 use std::cell::RefCell;
 use std::panic::Location;
+use std::sync::OnceLock;
 use std::task::Waker;
 
 thread_local! {
@@ -24,6 +25,17 @@ thread_local! {
 /// before each unit of work. If none were, a set that stops only when no future is woken would
 /// never stop.
 const BUDGET_WAKES_AT_ONCE: u16 = 2;
+
+/// A bit of `PollLocals::budget_wakes`: the poll was counted as one that spent its budget.
+const COUNTED: u16 = 1 << 15;
+
+/// Counts a poll that spent its budget, in the current runtime of the thread.
+static COUNT_BUDGET_YIELD: OnceLock<fn()> = OnceLock::new();
+
+/// Sets the function that counts a poll which spent its budget. The first one stays.
+pub(crate) fn set_budget_yield_counter(count: fn()) {
+    COUNT_BUDGET_YIELD.get_or_init(|| count);
+}
 
 /// Returns whether this thread polls the task in `cell`. If so, it has the right of TASK-1.
 #[inline]
@@ -81,8 +93,15 @@ pub(crate) fn yield_out_of_budget(waker: &Waker) {
         let own =
             context.wait_writer_of_task(waker).or_else(|| context.wait_writer_of_block_on(waker));
         let budget_wakes = &context.locals.budget_wakes;
+        if budget_wakes.get() & COUNTED == 0 {
+            budget_wakes.set(budget_wakes.get() | COUNTED);
+            if let Some(count) = COUNT_BUDGET_YIELD.get() {
+                count();
+            }
+        }
+        let wakes = budget_wakes.get() & !COUNTED;
         match context.wait_writer() {
-            Some(writer) if own.is_none() && budget_wakes.get() < BUDGET_WAKES_AT_ONCE => {
+            Some(writer) if own.is_none() && wakes < BUDGET_WAKES_AT_ONCE => {
                 budget_wakes.set(budget_wakes.get() + 1);
                 writer.record_budget_yield(site, context.now_ms.get());
                 // SAFETY: the record of the `block_on` that this thread is in is alive.

@@ -1,8 +1,8 @@
-//! The kinds of results that cannot change.
+//! The kinds of calls whose result may be final.
 
 use std::time::Duration;
 
-/// A call whose result stays the same, however often it is repeated.
+/// A call whose result is final: it stays the same, however often the call is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FutileKind {
     /// The table entry is free.
@@ -50,23 +50,29 @@ impl FutileKind {
         }
     }
 
-    /// Whether the resource is a descriptor, and its number the id.
+    /// Returns whether the resource is a descriptor, which is named by its number.
     pub(crate) fn is_for_descriptor(self) -> bool {
         matches!(self, FutileKind::StreamRead | FutileKind::StreamTryRead | FutileKind::Accept(_))
     }
 
-    /// Whether each call may wait for another thread, although its result is known.
+    /// Returns whether the result counts only if it wins a branch of `select!`, because a later call
+    /// may have another result.
+    pub(super) fn is_tentative(self) -> bool {
+        self == FutileKind::JoinNext
+    }
+
+    /// Returns whether each call may wait for another thread, although its result is final.
     pub(super) fn may_wait(self) -> bool {
         matches!(self, FutileKind::FileRead | FutileKind::StdinRead)
     }
 
-    /// The CPU time between two results up to which the loop does nothing else.
+    /// Returns the CPU time between two results up to which the loop does no other work.
     ///
     /// It is far above what the call itself takes in a debug build, and below what a loop takes that
-    /// does work in each round.
+    /// works in each iteration.
     pub(super) fn longest_round(self) -> Duration {
         match self {
-            // Loops that work often ask without waiting whether there is a message.
+            // A loop that works often checks for a message without waiting.
             FutileKind::MpscTryRecv | FutileKind::OneshotTryRecv | FutileKind::BroadcastTryRecv => {
                 Duration::from_micros(2)
             }
@@ -80,7 +86,7 @@ impl FutileKind {
         }
     }
 
-    /// How many results make a loop.
+    /// Returns how many results a streak needs to be a loop.
     pub(super) fn fewest_results(self) -> u32 {
         if self.may_wait() { 2_000 } else { 10_000 }
     }

@@ -1,19 +1,28 @@
-//! Finds loops that get the same final result again and again.
+//! Finds futile loops: a task repeats a call whose result is final.
 //!
 //! A closed channel returns `None` at once, a stream at its end returns 0 bytes, a listener without
-//! free descriptors fails. A loop that ignores this uses a whole CPU. The leaf futures call [`count`]
-//! for such a result, on a cold path: most of them only from the second time on.
+//! free descriptors fails. A loop that ignores this uses a whole CPU. Leaf futures pass each final
+//! result to [`count`], on a cold path. Most of them do so only from the second result on.
 //!
-//! Each thread has a small table of [`Streak`]s: a task, a resource, and how many such results it got
-//! there. A streak becomes a [`FutileLoop`] if it has lasted for [`WINDOW`] with
+//! Each thread has a small table of [`Streak`]s: a task, a resource, and how many final results the
+//! task got there. A streak becomes a [`FutileLoop`] if it has lasted for [`WINDOW`] with
 //!
 //! - at least [`FutileKind::fewest_results`] results,
 //! - at most [`FutileKind::longest_round`] of CPU time for each, so that the loop does no other work,
 //! - and at least [`RESULTS_PER_PROGRESS`] results for each sign of progress.
 //!
-//! Signs of progress are wake-ups by others, which follow a wait, and budget that other operations
-//! have spent. So a loop that sleeps between two attempts is none, and neither is a `select!` over a
-//! closed channel and one with messages.
+//! Signs of progress are wake-ups by other tasks or threads, which follow a wait, and budget that other
+//! operations have spent. So a loop that sleeps between two calls is not futile. Neither is a `select!`
+//! over a closed channel and a channel with messages.
+//!
+//! Channels of other crates spend no budget. So `select!` calls [`branch_won`] when a branch has won. If
+//! its output is not a final result, that is a sign of progress as well.
+//!
+//! The result of an empty `JoinSet` is not final: tasks may be spawned later, and many loops check the
+//! set in passing. Its `None` is *tentative*, and counts only if it wins a branch of `select!`.
+//!
+//! The thread that completes a streak passes the loop to the reporter ([`set_reporter`]), which leaves
+//! it for the watchdog to report.
 
 mod kind;
 
@@ -24,19 +33,20 @@ use super::context;
 use super::coop::Budget;
 use super::header::Header;
 use crate::sys::backtrace::current_tid;
+use crate::sys::real_time;
 use crate::sys::sync::thread_local;
 use crate::sys::thread_state;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 type Site = &'static Location<'static>;
 
-/// A streak is judged after this time.
+/// How long a streak lasts before it is judged.
 const WINDOW: Duration = Duration::from_secs(1);
-/// A streak that has too few results starts anew after this time. A thread that shares its CPU with
-/// others needs longer than [`WINDOW`].
+/// A streak with too few results starts anew after this time. It is longer than [`WINDOW`] for threads
+/// that share their CPU with others.
 const LONGEST_WINDOW: Duration = Duration::from_secs(5);
 /// The number of results for which one sign of progress is forgiven.
 const RESULTS_PER_PROGRESS: u32 = 100;
@@ -47,7 +57,12 @@ const TIMED_EVERY: u32 = 256;
 /// The number of streaks that a thread remembers. It forgets the least recently counted first.
 const STREAKS: usize = 8;
 
-/// A loop that gets a final result again and again.
+/// For how many wins of `select!` after a final result the thread updates its streaks.
+const WINS: u32 = 0xff;
+/// One result, in [`RECENT`].
+const ONE_RESULT: u32 = WINS + 1;
+
+/// A task that repeats a call whose result is final.
 pub(crate) struct FutileLoop<'a> {
     pub(crate) task: FutileTask<'a>,
     pub(crate) kind: FutileKind,
@@ -75,7 +90,7 @@ pub(crate) fn set_reporter(reporter: fn(&FutileLoop<'_>)) {
     let _ = REPORTER.set(reporter);
 }
 
-/// The state of the poll that is going on, as far as it shows progress.
+/// The values of the current poll from which progress is computed.
 #[derive(Clone, Copy)]
 pub(super) struct PollFacts {
     /// The id of the task or of the `block_on` future.
@@ -83,10 +98,10 @@ pub(super) struct PollFacts {
     pub(super) poll: u32,
     /// The units of budget that are left.
     pub(super) budget: u8,
-    /// How many polls followed a wake-up by others.
+    /// How many polls followed a wake-up by another task or thread.
     pub(super) wakes: u32,
-    /// The last poll is known to have ended with a yield. Only for a `block_on` future, whose yields
-    /// look like wake-ups by others.
+    /// The last poll is known to have ended with a yield. Only set for a `block_on` future, whose
+    /// yields count in `wakes`.
     pub(super) has_yielded: bool,
 }
 
@@ -107,19 +122,19 @@ impl PollFacts {
     }
 }
 
-/// Final results of one task at one resource, in a row.
+/// A row of final results of one task at one resource.
 #[derive(Clone, Copy)]
 struct Streak {
     kind: FutileKind,
     resource: u64,
     site: Option<Site>,
-    /// The poll of the last result of the same task.
+    /// The poll in which this task got its last final result, at any resource.
     last: PollFacts,
     count: u32,
     progress: u32,
     /// When [`UNTIMED`] results were counted, and the thread's CPU time then.
     began: Option<(Instant, Duration)>,
-    /// The table's number of results when this one was counted last.
+    /// The value of `Table::results` when this streak was counted last.
     touched: u64,
 }
 
@@ -134,8 +149,8 @@ const NO_STREAK: Streak = Streak {
     touched: 0,
 };
 
-/// What a streak has come to.
-struct Finding {
+/// A streak that is long enough to be a futile loop.
+struct FoundLoop {
     kind: FutileKind,
     resource: u64,
     site: Option<Site>,
@@ -148,8 +163,8 @@ impl Streak {
         (self.count, self.progress, self.began) = (0, 0, None);
     }
 
-    /// Counts one more result. Returns what the streak has come to, if it is a loop.
-    fn add(&mut self, clocks: impl Fn() -> (Instant, Duration)) -> Option<Finding> {
+    /// Counts one more result. Returns the loop if the streak has become one.
+    fn add(&mut self, clocks: impl Fn() -> (Instant, Duration)) -> Option<FoundLoop> {
         self.count += 1;
         if self.count == UNTIMED {
             self.progress = 0;
@@ -172,7 +187,7 @@ impl Streak {
         if !is_futile || is_long || duration >= LONGEST_WINDOW {
             self.restart();
         }
-        (is_futile && is_long).then_some(Finding { kind, resource, site, count, duration })
+        (is_futile && is_long).then_some(FoundLoop { kind, resource, site, count, duration })
     }
 }
 
@@ -183,16 +198,24 @@ struct Table {
     results: u64,
     /// The streak that was counted last.
     last: usize,
+    /// The last result, if it counts only when it wins a `select!`.
+    tentative: Option<CountedResult>,
 }
 
+/// A final result: its kind, its resource and the site of the call.
+type CountedResult = (FutileKind, u64, Option<Site>);
+
+const NO_RESULTS: Table =
+    Table { streaks: [NO_STREAK; STREAKS], results: 0, last: 0, tentative: None };
+
 impl Table {
-    /// Counts a result, and returns what its streak has come to, if it is a loop.
+    /// Counts a result. Returns the loop if the result's streak has become one.
     fn count(
         &mut self,
         facts: PollFacts,
-        (kind, resource, site): (FutileKind, u64, Option<Site>),
+        (kind, resource, site): CountedResult,
         clocks: impl Fn() -> (Instant, Duration),
-    ) -> Option<Finding> {
+    ) -> Option<FoundLoop> {
         self.results += 1;
         for streak in self.streaks.iter_mut().filter(|streak| streak.last.task == facts.task) {
             let own_wait = u32::from(kind.may_wait());
@@ -215,39 +238,97 @@ impl Table {
         streak.site = site.or(streak.site);
         streak.add(clocks)
     }
+
+    /// Counts the result of the branch of `select!` that has won. Returns the loop if its streak has
+    /// become one.
+    ///
+    /// `is_final` says that the output of the branch is a final result.
+    fn branch_won(
+        &mut self,
+        facts: PollFacts,
+        is_final: bool,
+        clocks: impl Fn() -> (Instant, Duration),
+    ) -> Option<FoundLoop> {
+        let tentative = self.tentative.take();
+        if is_final {
+            return self.count(facts, tentative?, clocks);
+        }
+        for streak in self.streaks.iter_mut().filter(|streak| streak.last.task == facts.task) {
+            streak.progress = streak.progress.saturating_add(1);
+        }
+        None
+    }
 }
 
 thread_local! {
-    static TABLE: RefCell<Table> = const {
-        RefCell::new(Table { streaks: [NO_STREAK; STREAKS], results: 0, last: 0 })
-    };
+    static TABLE: RefCell<Table> = const { RefCell::new(NO_RESULTS) };
+    // In bits 0 to 7: for how many more wins of `select!` the thread updates its streaks. Above: how
+    // many final results it has counted, wrapping.
+    static RECENT: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Counts a result of the current task that cannot change.
+/// Counts a final result of the current task.
 ///
 /// `resource` is a descriptor for [kinds](FutileKind::is_for_descriptor) that have one, otherwise an
-/// address. `site` is the place of the call, if the caller knows it: see [`set_site`]. Outside of a
+/// address. `site` is that of the call, if the caller knows it: see [`set_site`]. Outside of a
 /// task and of `block_on` it does nothing.
 #[cold]
 #[inline(never)]
 pub(crate) fn count(kind: FutileKind, resource: u64, site: Option<Site>) {
-    let Some(facts) = context::poll_facts() else { return };
-    let clocks = || (Instant::now(), thread_state::cpu_time(current_tid()).unwrap_or_default());
-    let found = TABLE.with(|table| {
-        let mut table = table.try_borrow_mut().ok()?;
-        table.count(facts, (kind, resource, site), clocks)
+    RECENT.with(|it| it.set((it.get() & !WINS).wrapping_add(ONE_RESULT) | WINS));
+    let result = (kind, resource, site);
+    report_found(|table, facts| {
+        // A later result takes the place of a tentative one, which then has not won.
+        table.tentative = kind.is_tentative().then_some(result);
+        if kind.is_tentative() {
+            return None;
+        }
+        table.count(facts, result, clocks)
     });
+}
+
+/// Identifies the last result that was counted on this thread, for [`branch_won`].
+#[inline]
+pub(crate) fn last_result() -> u32 {
+    RECENT.with(Cell::get)
+}
+
+/// Counts that a branch of `select!` has won. `before` is the [`last_result`] before its poll.
+#[inline]
+pub(crate) fn branch_won(before: u32) {
+    let now = RECENT.with(Cell::get);
+    if now & WINS != 0 {
+        branch_won_slow((before ^ now) >= ONE_RESULT);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn branch_won_slow(is_final: bool) {
+    RECENT.with(|it| it.set(it.get() - 1));
+    report_found(|table, facts| table.branch_won(facts, is_final, clocks));
+}
+
+/// Returns the real time, and the CPU time of this thread: a loop burns a real CPU.
+fn clocks() -> (Instant, Duration) {
+    (real_time::now(), thread_state::cpu_time(current_tid()).unwrap_or_default())
+}
+
+/// Calls `change` on the table of this thread, and reports the loop that it returns.
+fn report_found(change: impl FnOnce(&mut Table, PollFacts) -> Option<FoundLoop>) {
+    let Some(facts) = context::poll_facts() else { return };
+    let found = TABLE.with(|table| change(&mut *table.try_borrow_mut().ok()?, facts));
     if let (Some(found), Some(reporter)) = (found, REPORTER.get()) {
         context::with_polled(|task| {
-            let Finding { kind, resource, site, count, duration } = found;
+            let FoundLoop { kind, resource, site, count, duration } = found;
             reporter(&FutileLoop { task, kind, resource, site, count, duration });
         });
     }
 }
 
-/// Tells where the call is that got the last result which was counted in this poll.
+/// Sets the site of the call that got the last final result of this poll.
 ///
-/// For callers of leaf futures that don't know the place of the call.
+/// For callers of leaf futures that do not know the site of the call.
 #[cold]
 #[inline(never)]
 pub(crate) fn set_site(site: Site) {

@@ -1,6 +1,6 @@
 //! Streaks of final results, with clocks of the test.
 
-use super::{FutileKind, NO_STREAK, PollFacts, STREAKS, Table};
+use super::{FutileKind, NO_RESULTS, PollFacts, STREAKS};
 use crate::task::coop::Budget;
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ impl Loop {
     /// the first finding.
     fn run(self, tasks: u64) -> Option<(u32, Duration)> {
         let start = Instant::now();
-        let mut table = Table { streaks: [NO_STREAK; STREAKS], results: 0, last: 0 };
+        let mut table = NO_RESULTS;
         let (mut now, mut cpu) = (Duration::ZERO, Duration::ZERO);
         let full = Budget::FULL.to_u8();
         let new = |task| PollFacts { task, poll: 1, budget: full, wakes: 0, has_yielded: false };
@@ -111,4 +111,29 @@ fn a_loop_that_waits_is_none() {
 #[test]
 fn ends_of_many_resources_are_no_loop() {
     assert_eq!(Loop { is_fresh: true, ..RECV }.run(1), None);
+}
+
+/// An empty `JoinSet` counts only where its `None` wins a `select!`, and no other branch does.
+#[test]
+fn tentative_results_count_if_they_win() {
+    let full = Budget::FULL.to_u8();
+    let facts = PollFacts { task: 1, poll: 1, budget: full, wakes: 0, has_yielded: false };
+    let start = Instant::now();
+    // For each round: whether the result wins, and how many other branches win.
+    let run = |is_won: bool, others: u32| {
+        let mut table = NO_RESULTS;
+        (0..2_000_000).any(|round| {
+            let now = Duration::from_micros(round);
+            let clocks = || (start + now, now);
+            table.tentative = Some((FutileKind::JoinNext, 7, None));
+            let found = is_won.then(|| table.branch_won(facts, true, clocks)).flatten();
+            for _ in 0..others {
+                assert!(table.branch_won(facts, false, clocks).is_none());
+            }
+            found.is_some()
+        })
+    };
+    assert!(FutileKind::JoinNext.is_tentative() && !FutileKind::MpscRecv.is_tentative());
+    assert!(run(true, 0));
+    assert!(!run(false, 0) && !run(false, 1) && !run(true, 1));
 }

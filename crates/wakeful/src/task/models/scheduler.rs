@@ -116,6 +116,8 @@ impl Schedule for ModelScheduler {
 
     fn panicked(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
 
+    fn terminated(&self, _task: &Header) {}
+
     // SAFETY: no requirements.
     unsafe fn last_cell_freed(&self) -> Option<std::sync::Arc<dyn Any + Send + Sync>> {
         self.arena_ends.fetch_add(1, Relaxed);

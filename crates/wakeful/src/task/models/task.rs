@@ -32,7 +32,7 @@ struct Task {
     tally: Tally,
 }
 
-/// Counted results. They are no part of the model, so the atomics are std's.
+/// Counted results. They are not part of the model, so the atomics are std's.
 #[derive(Default)]
 struct Tally {
     finished: AtomicUsize,

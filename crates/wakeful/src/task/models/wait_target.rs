@@ -104,6 +104,63 @@ fn a_slot_is_reused_only_when_its_link_is_removed() {
     });
 }
 
+/// The task waits for record 1, yields, names a site, and waits for record 2, in two polls or in
+/// one. Another thread removes its waiter from the list of record 1.
+///
+/// At the end record 2 is linked, and record 1 is not.
+#[test]
+fn a_yield_overwrites_no_link() {
+    for next in [2, 4] {
+        loom::model(move || {
+            let waiting = Arc::new(WaitRecord::nothing());
+            let first = writer(&waiting).record_linked(wait(WaitKind::Mutex, record(1).linked()));
+            let list = thread::spawn({
+                let (waiting, first) = (waiting.clone(), SendLink(first.unwrap()));
+                move || {
+                    let SendLink(first) = first;
+                    // SAFETY: the record is alive, and the link direct.
+                    unsafe { first.detach() };
+                    drop(waiting);
+                }
+            });
+            let next = WaitWriter { waiting: &waiting, stamp: PollStamp::from_doubled(next) };
+            next.record_yield(Location::caller(), 0);
+            next.set_site(Location::caller());
+            next.record_linked(wait(WaitKind::Mutex, record(2).linked()));
+            list.join().unwrap();
+            assert_eq!(targets(&waiting).1, [record(2).target()]);
+        });
+    }
+}
+
+/// A task ends while another thread removes a waiter that it has left in a list.
+#[test]
+fn the_end_of_a_task_leaves_its_links_to_the_waiters() {
+    loom::model(|| {
+        let waiting = Arc::new(WaitRecord::nothing());
+        let link = |index| {
+            let wait = wait(WaitKind::Mutex, record(index).linked());
+            SendLink(writer(&waiting).record_linked(wait).expect("there is space"))
+        };
+        let (first, second) = (link(1), link(2));
+        let list = thread::spawn({
+            let waiting = waiting.clone();
+            move || {
+                let SendLink(first) = first;
+                // SAFETY: the record is alive, and the link direct.
+                unsafe { first.detach() };
+                drop(waiting);
+            }
+        });
+        waiting.set_outcome(1);
+        let SendLink(second) = second;
+        // SAFETY: the record is alive.
+        assert!(unsafe { second.has_direct(record(2).linked()) }, "its waiter is in the list");
+        list.join().unwrap();
+        assert_eq!(targets(&waiting), (vec![], vec![]));
+    });
+}
+
 /// A link word that a thread of the model may take along.
 struct SendLink(LinkWord);
 

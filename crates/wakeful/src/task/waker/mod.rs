@@ -48,6 +48,8 @@ pub(crate) fn detach_and_drop(waker: Waker, joined: u64) {
     }
 }
 
+/// Returns the cell and the header that a waker's data refers to.
+///
 /// # Safety
 ///
 /// `data` came from `borrowed` or `clone`, and its cell is alive.
@@ -59,6 +61,8 @@ unsafe fn cell_of<'a>(data: *const ()) -> (NonNull<Header>, &'a Header) {
     }
 }
 
+/// Clones a waker, and counts the clone.
+///
 /// # Safety
 ///
 /// The contract of `RawWakerVTable`: `data` is that of a waker with this vtable.
@@ -73,6 +77,8 @@ unsafe fn clone(data: *const ()) -> RawWaker {
     RawWaker::new(data, &VTABLE)
 }
 
+/// Wakes the task and drops the waker.
+///
 /// # Safety
 ///
 /// The contract of `RawWakerVTable`: `data` is that of a waker with this vtable.
@@ -98,6 +104,8 @@ unsafe fn wake(data: *const ()) {
     }
 }
 
+/// Wakes the task and keeps the waker.
+///
 /// # Safety
 ///
 /// The contract of `RawWakerVTable`: `data` is that of a waker with this vtable.
@@ -111,6 +119,8 @@ unsafe fn wake_by_ref(data: *const ()) {
     unsafe { perform(cell, header.state.wake_by_ref()) };
 }
 
+/// Drops a waker without a wake. Reports an orphan if it was the last waker of a waiting task.
+///
 /// # Safety
 ///
 /// The contract of `RawWakerVTable`: `data` is that of a waker with this vtable.

@@ -198,6 +198,8 @@ impl<S, T> Locked<'_, S, T> {
         self.queue.front.is_none()
     }
 
+    /// Calls `f` with the node of a waiter in this list.
+    ///
     /// # Safety
     ///
     /// LIST-1: `waiter` is in this list.
@@ -285,7 +287,8 @@ impl<S, T> Locked<'_, S, T> {
         Some(unsafe { back.as_ref().node.with(|node| &(*node).assume_init_ref().request) })
     }
 
-    /// Grants the front waiters until one is not due. Returns true if `wakes` is full before.
+    /// Grants the front waiters until one is not due. Returns true if `wakes` is full before that: then
+    /// the caller wakes the batch and calls again.
     fn grant_batch(
         &mut self,
         grant: Grant,
@@ -306,7 +309,8 @@ impl<S, T> Locked<'_, S, T> {
         false
     }
 
-    /// Grants all waiters whose request matches. Returns true if `wakes` is full before the end.
+    /// Grants all waiters whose request matches. Returns true if `wakes` is full before that: then the
+    /// caller wakes the batch and calls again.
     pub(crate) fn grant_matching(
         &mut self,
         grant: Grant,
@@ -379,6 +383,7 @@ impl<S, T> Locked<'_, S, T> {
         Some(self.grant(back, grant))
     }
 
+    #[inline]
     fn grant(&mut self, waiter: NonNull<Waiter<T>>, grant: Grant) -> PendingWake {
         let wake = self.unlink(waiter);
         // SAFETY: LIST-3 keeps the waiter alive until this store, the last access (LIST-2).

@@ -97,6 +97,12 @@ impl<T> Waiter<T> {
         WaiterState::from_u32(self.state.load(Acquire))
     }
 
+    /// Returns whether the waiter is in no list, and was granted nothing since it was reset.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.state.load(Acquire) == IDLE
+    }
+
     /// Takes the payload of a grant by [`pop_front_with`](super::Locked::pop_front_with); 0 if
     /// there is none.
     pub(crate) fn take_payload(&self) -> u32 {

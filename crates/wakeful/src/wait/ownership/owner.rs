@@ -1,4 +1,4 @@
-//! The owner of a resource: the task, and the place where it acquired the resource.
+//! The owner of a resource: the task, and the site where it acquired the resource.
 //!
 //! Written with plain stores, always on. Dumps and reports read it.
 

@@ -1,7 +1,7 @@
 //! Owner slots that any thread may read at any time.
 //!
-//! A slot has one owner. An [`OwnerTable`] has a few slots, and flags for
-//! owners without a slot or without a name.
+//! A slot has one owner. An [`OwnerTable`] has a few slots, and flags for owners without a slot or
+//! without a name.
 //!
 //! - OWNER-1. One thread at a time writes a slot: its claimant, until it frees the slot. The
 //!   slots of a resource record are written by the holder of the list's lock. Only the owner itself
@@ -153,7 +153,8 @@ impl OwnerSlot {
 #[derive(Debug)]
 pub(crate) struct OwnerTable {
     pub(crate) slots: [OwnerSlot; OWNER_SLOTS],
-    /// UNLISTED, UNNAMED and SCANNED. The first two are written under the list's lock.
+    /// UNLISTED, UNNAMED and SCANNED. Written under the list's lock, except that a deadlock scan sets
+    /// SCANNED without it.
     flags: AtomicU32,
 }
 
@@ -161,7 +162,8 @@ pub(crate) struct OwnerTable {
 const UNLISTED: u32 = 1;
 /// An owner had a slot and no name when the names were copied.
 const UNNAMED: u32 = 2;
-/// The deadlock scan has woken a waiter since UNNAMED was set. A lost update costs one more wake-up.
+/// A deadlock scan has woken a waiter since UNNAMED was set. If the flag is lost in a concurrent update,
+/// the next scan wakes a waiter once more.
 const SCANNED: u32 = 4;
 
 /// How many owners a table names at most.
@@ -199,8 +201,9 @@ impl OwnerTable {
         }
     }
 
-    /// Returns true to the first deadlock scan since a name was missing. It wakes a waiter, whose
-    /// next poll copies the names.
+    /// Returns true to the first deadlock scan since a name was missing.
+    ///
+    /// That scan wakes a waiter, whose next poll copies the names.
     pub(crate) fn claim_scan_wake(&self) -> bool {
         self.has_unnamed() && self.flags.fetch_or(SCANNED, Relaxed) & SCANNED == 0
     }
@@ -211,7 +214,9 @@ impl OwnerTable {
         self.set_flag(UNLISTED, unlisted);
     }
 
-    /// Only the holder of the list's lock writes, so a load and a store are enough.
+    /// Sets or clears a flag. The caller holds the list's lock, so a load and a store are enough.
+    ///
+    /// A concurrent [`claim_scan_wake`](Self::claim_scan_wake) may be lost, see [`SCANNED`].
     #[inline]
     fn set_flag(&self, flag: u32, on: bool) {
         let old = self.flags.load(Relaxed);

@@ -33,6 +33,7 @@ use crate::task::wait_record::LinkWord;
 use crate::task::wait_target::{RecordIndex, TargetWord, WaitTarget};
 use crate::wait::ownership::owner::Owner;
 use crate::wait::ownership::owner_slots::{OwnerSlot, OwnerTable, SlotState};
+use crate::wait::ownership::stall_note::StallNote;
 use std::panic::Location;
 use std::ptr;
 use std::sync::atomic::AtomicU32;
@@ -51,6 +52,10 @@ pub(crate) struct ResourceRecord {
     movable: AtomicBool,
     /// The tasks of a `JoinSet`, any of which ends the wait. Empty for every other resource.
     members: Mutex<Vec<u64>>,
+    /// Why a wait for the resource lasts. Of a channel: why a wait for capacity does.
+    pub(crate) stall: StallNote,
+    /// Why a wait for a message of the channel lasts.
+    pub(crate) recv_stall: StallNote,
 }
 
 /// All records.
@@ -73,7 +78,16 @@ impl Table {
         let linked = TargetWord::of_record(RecordIndex(self.all.len() as u64)).linked();
         let (owner_table, partial_waiter) = (OwnerTable::none(), OwnerSlot::new());
         let (movable, members) = (AtomicBool::new(false), Mutex::new(Vec::new()));
-        let record = ResourceRecord { linked, owner_table, partial_waiter, movable, members };
+        let (stall, recv_stall) = (StallNote::none(), StallNote::none());
+        let record = ResourceRecord {
+            linked,
+            owner_table,
+            partial_waiter,
+            movable,
+            members,
+            stall,
+            recv_stall,
+        };
         let record = Box::leak(Box::new(record));
         self.all.push(record);
         record
@@ -103,6 +117,8 @@ impl ResourceRecord {
         self.partial_waiter.free();
         self.movable.store(false, Relaxed);
         self.set_members(Vec::new());
+        self.stall.clear();
+        self.recv_stall.clear();
         // The atomics of one execution of a model cannot be used in the next.
         if !IS_MODEL {
             table().unused.push(self);
@@ -282,6 +298,15 @@ impl Drop for RecordCell {
     }
 }
 
+/// Removes an indirect link to the resource.
+#[cold]
+#[inline(never)]
+fn detach_indirect(word: LinkWord, resource: &RecordCell) {
+    if let Some(resource) = resource.get() {
+        word.detach_indirect(resource.linked);
+    }
+}
+
 /// The kind and the site of a wait.
 pub(crate) type WaitReason = (WaitKind, &'static Location<'static>);
 
@@ -360,11 +385,7 @@ impl WaitLink {
     pub(crate) fn detach(self, resource: &RecordCell) {
         match self.0 {
             None => {}
-            Some(word) if word.is_indirect() => {
-                if let Some(resource) = resource.get() {
-                    word.detach_indirect(resource.linked);
-                }
-            }
+            Some(word) if word.is_indirect() => detach_indirect(word, resource),
             // SAFETY: the waker keeps the wait record alive.
             Some(word) => unsafe { word.detach() },
         }

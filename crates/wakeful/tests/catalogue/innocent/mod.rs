@@ -1,10 +1,11 @@
 //! Programs that look suspicious and are not.
 //!
-//! Each one ends by itself after [`LONG`]. No report about it may be proven. A suspected one may come only
+//! Each one ends by itself after [`LONG`] or [`VERY_LONG`]. No report about it may be proven. A suspected one may come only
 //! where the table says so, because its text is then literally true.
 
 mod guards;
 mod queues;
+mod stalls;
 mod threads;
 mod work;
 
@@ -13,8 +14,12 @@ use std::time::Duration;
 
 use super::program::Innocent;
 
-/// How long a suspicious situation lasts: longer than any detector waits before it reports.
+/// How long a suspicious situation lasts: longer than any detector waits before it reports, except for
+/// situations that last.
 const LONG: Duration = Duration::from_millis(2500);
+
+/// How long a suspicious wait lasts: longer than it takes to call it stalled.
+const VERY_LONG: Duration = Duration::from_secs(11);
 
 /// Runs a function on a thread of its own, after [`LONG`].
 fn later(run: impl FnOnce() + Send + 'static) {
@@ -26,5 +31,6 @@ fn later(run: impl FnOnce() + Send + 'static) {
 }
 
 pub fn all() -> Vec<Innocent> {
-    [guards::all(), queues::all(), threads::all(), work::all()].into_iter().flatten().collect()
+    let tables = [guards::all(), queues::all(), stalls::all(), threads::all(), work::all()];
+    tables.into_iter().flatten().collect()
 }

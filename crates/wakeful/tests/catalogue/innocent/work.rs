@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use futures::StreamExt;
 use wakeful::sync::{Notify, Semaphore, mpsc};
-use wakeful::task::yield_now;
+use wakeful::task::{JoinSet, yield_now};
 use wakeful::time::{interval, sleep};
 
 use super::super::child::named;
@@ -46,6 +47,28 @@ async fn yields_in_a_loop() {
         while Instant::now() < until {
             yield_now().await;
         }
+    });
+    worker.await.unwrap();
+}
+
+/// A task handles messages of a channel of another crate, and the tasks that it may have spawned for them.
+async fn an_empty_set_beside_a_channel_of_another_crate() {
+    let until = Instant::now() + BUSY;
+    let worker = named("worker", async move {
+        let mut set = JoinSet::<()>::new();
+        let (tx, mut rx) = futures::channel::mpsc::unbounded();
+        let mut sum = 0u64;
+        while Instant::now() < until {
+            for number in 0..100 {
+                tx.unbounded_send(number).unwrap();
+                wakeful::select! {
+                    Some(_) = set.join_next() => unreachable!("it is empty"),
+                    Some(number) = rx.next() => sum += number,
+                }
+            }
+            yield_now().await;
+        }
+        assert!(sum > 0);
     });
     worker.await.unwrap();
 }
@@ -161,6 +184,7 @@ pub fn all() -> Vec<Innocent> {
         innocent!(yields_in_a_loop).busy(),
         innocent!(ping_pong).busy(),
         innocent!(a_queue_that_is_always_full).busy(),
+        innocent!(an_empty_set_beside_a_channel_of_another_crate).busy(),
         innocent!(a_burst_of_tasks),
         innocent!(a_tide_of_tasks),
         innocent!(a_panic_that_is_awaited).may_be(&["unobserved_panic"]),

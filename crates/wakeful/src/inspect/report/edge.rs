@@ -1,0 +1,231 @@
+//! One edge of a cycle in the wait-for graph.
+
+use super::Exit;
+use super::json::ReportSite;
+use super::text::{Short, field};
+use crate::inspect::task_info::TaskInfo;
+use crate::task::wait_kind::WaitKind;
+use std::fmt;
+use std::panic::Location;
+use std::time::Duration;
+
+/// One edge of a cycle: a task that waits, and the task that holds what it waits for.
+///
+/// [`Deadlock::edges`](super::Deadlock::edges) and [`Futurelock::edges`](super::Futurelock::edges) return it.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use wakeful::inspect::Report;
+/// use wakeful::runtime::{Builder, Handle};
+/// use wakeful::sync::Mutex;
+///
+/// # Builder::new_current_thread().on_report(|_| {}).build()?.block_on(async {
+/// let lock = Arc::new(Mutex::new(()));
+/// let twice = wakeful::spawn(async move {
+///     let _first = lock.lock().await;
+///     let _second = lock.lock().await;
+/// });
+/// wakeful::task::yield_now().await;
+///
+/// let found = Handle::current().diagnose();
+/// let Report::Deadlock(deadlock) = &found[0] else { panic!("{found:?}") };
+/// let [edge] = deadlock.edges() else { panic!("{deadlock}") };
+/// assert_eq!(edge.kind(), "Mutex::lock");
+/// assert_eq!(edge.task(), edge.holder());
+/// assert_eq!(edge.acquired_at().unwrap().line() + 1, edge.site().line());
+/// assert!(edge.exits().is_empty() && !edge.is_queued_ahead() && !edge.is_unpolled());
+/// # twice.abort();
+/// # });
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Edge {
+    pub(crate) task: TaskInfo,
+    pub(crate) wait: WaitKind,
+    pub(crate) resource_id: u64,
+    pub(crate) site: &'static Location<'static>,
+    pub(crate) waited: Duration,
+    pub(crate) holder: TaskInfo,
+    pub(crate) acquired_at: Option<&'static Location<'static>>,
+    pub(crate) unpolled: bool,
+    pub(crate) queued_ahead: bool,
+    pub(crate) may_have_moved: bool,
+    pub(crate) may_be_aborted: bool,
+    pub(crate) exits: Vec<Exit>,
+}
+
+impl Edge {
+    /// Returns the task that waits.
+    pub fn task(&self) -> &TaskInfo {
+        &self.task
+    }
+
+    /// Returns the call in which the task waits, for example `"Mutex::lock"`.
+    pub fn kind(&self) -> &'static str {
+        self.wait.name()
+    }
+
+    /// Returns a number that is equal for all tasks that wait for the same resource.
+    pub fn resource_id(&self) -> u64 {
+        self.resource_id
+    }
+
+    /// Returns the site in the program of the call in which the task waits.
+    pub fn site(&self) -> &'static Location<'static> {
+        self.site
+    }
+
+    /// Returns the task that holds the resource, or the joined task.
+    pub fn holder(&self) -> &TaskInfo {
+        &self.holder
+    }
+
+    /// Returns where the holder acquired the resource, or `None` for a joined task.
+    ///
+    /// For a holder that is only [queued ahead](Self::is_queued_ahead): where it waits.
+    pub fn acquired_at(&self) -> Option<&'static Location<'static>> {
+        self.acquired_at
+    }
+
+    /// Returns whether the holder does not hold the resource, but is queued ahead of the task.
+    ///
+    /// Free permits are kept for the waiter at the head of the queue. For example, a writer that waits
+    /// for readers keeps further readers waiting.
+    ///
+    /// # Examples
+    ///
+    /// A task that reads twice, with a writer queued in between:
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::inspect::Report;
+    /// use wakeful::runtime::{Builder, Handle};
+    /// use wakeful::sync::RwLock;
+    /// use wakeful::task::yield_now;
+    ///
+    /// # Builder::new_current_thread().on_report(|_| {}).build()?.block_on(async {
+    /// let lock = Arc::new(RwLock::new(0));
+    /// let (reads, writes) = (lock.clone(), lock.clone());
+    /// let reader = wakeful::spawn(async move {
+    ///     let first = reads.read().await;
+    ///     yield_now().await;
+    ///     *first + *reads.read().await
+    /// });
+    /// let writer = wakeful::spawn(async move { *writes.write().await += 1 });
+    /// yield_now().await;
+    /// yield_now().await;
+    ///
+    /// let found = Handle::current().diagnose();
+    /// let Report::Deadlock(deadlock) = &found[0] else { panic!("{found:?}") };
+    /// assert!(deadlock.edges().iter().any(|edge| edge.is_queued_ahead()));
+    /// # reader.abort();
+    /// # writer.await.unwrap();
+    /// # });
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn is_queued_ahead(&self) -> bool {
+        self.queued_ahead
+    }
+
+    /// Returns whether the resource has given out owned guards or permits, which can be moved freely.
+    ///
+    /// Then the holder acquired the resource, and another task or thread may have it now.
+    pub fn may_have_moved(&self) -> bool {
+        self.may_have_moved
+    }
+
+    /// Returns whether the resource was granted to a future that was not polled since.
+    pub fn is_unpolled(&self) -> bool {
+        self.unpolled
+    }
+
+    /// Returns what else the task waits for, which can end the deadlock before an abort does.
+    ///
+    /// Empty if nothing but the resource can wake the task. See [`Exit`] for an example.
+    pub fn exits(&self) -> &[Exit] {
+        &self.exits
+    }
+
+    /// Returns where the task waits, where the holder acquired the resource, and where the exits are.
+    pub(super) fn sites(&self) -> impl Iterator<Item = ReportSite<'_>> {
+        let acquired = if self.queued_ahead { "queued" } else { "acquired" };
+        let waits = ReportSite { what: "waits", task: &self.task, at: self.site };
+        let at = self.acquired_at.into_iter();
+        let held = at.map(move |at| ReportSite { what: acquired, task: &self.holder, at });
+        let exits = self.exits.iter().filter_map(Exit::site);
+        let exits = exits.map(|at| ReportSite { what: "exit", task: &self.task, at });
+        std::iter::once(waits).chain(held).chain(exits)
+    }
+
+    pub(super) fn is_for(&self, kind: WaitKind) -> bool {
+        self.wait == kind
+    }
+
+    /// Writes the lines below the task's name. The text says of the tasks in `listed` where they were
+    /// spawned.
+    pub(super) fn write(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        indent: &str,
+        listed: &[Edge],
+    ) -> fmt::Result {
+        let (kind, site, waited) = (self.kind(), self.site, Short(self.waited));
+        // A JoinHandle knows only where its task was spawned.
+        let at = if self.is_for(WaitKind::Join) { ", spawned at" } else { " at" };
+        field(f, indent, "waiting", format_args!("{kind}{at} {site}, for {waited}"))?;
+        let is_listed = listed.iter().any(|edge| edge.task == self.holder);
+        let holder = if is_listed { self.holder.to_string() } else { format!("{:#}", self.holder) };
+        let at = self.acquired_at.map_or(String::new(), |site| format!(" at {site}"));
+        match self.wait {
+            _ if self.queued_ahead => {
+                field(f, indent, "behind", format_args!("{holder}, which waits{at}"))?
+            }
+            _ if self.unpolled => {
+                let future = format_args!("{holder}, whose future{at} was not polled since");
+                field(f, indent, "granted to", future)?;
+            }
+            WaitKind::Join => field(f, indent, "joins", format_args!("{holder}"))?,
+            WaitKind::PoolThread => {
+                let behind =
+                    format_args!("{holder}: all threads of the blocking pool are occupied");
+                field(f, indent, "behind", behind)?;
+            }
+            WaitKind::BlockOn => {
+                field(
+                    f,
+                    indent,
+                    "inside",
+                    format_args!("its poll, for the future of that block_on"),
+                )?;
+            }
+            WaitKind::MpscSend => {
+                field(f, indent, "receiver", format_args!("last used by {holder},{at}"))?;
+            }
+            WaitKind::OnceCell => {
+                field(f, indent, "computed by", format_args!("{holder}, started{at}"))?;
+            }
+            _ if self.may_have_moved => {
+                let what = if self.is_for(WaitKind::Semaphore) { "permit" } else { "guard" };
+                let acquired = format_args!("{holder},{at}");
+                field(f, indent, "acquired by", acquired)?;
+                field(
+                    f,
+                    indent,
+                    "",
+                    format_args!("perhaps as an owned {what}, which may have been moved"),
+                )?;
+            }
+            _ => field(f, indent, "held by", format_args!("{holder}, acquired{at}"))?,
+        }
+        field(f, indent, "spawned", format_args!("at {}", self.task.spawned_at()))
+    }
+}
+
+impl fmt::Display for Edge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.task)?;
+        self.write(f, "    ", &[])
+    }
+}

@@ -1,0 +1,326 @@
+//! A task that has waited for seconds for something that is not expected to happen.
+
+use super::Content;
+use super::exit::Exit;
+use super::json::ReportSite;
+use super::stamp::Stamp;
+use super::text::{Short, field};
+use crate::inspect::task_info::TaskInfo;
+use crate::task::wait_kind::WaitKind;
+use std::fmt;
+use std::panic::Location;
+use std::time::Duration;
+
+/// A wait that has lasted for seconds, and whose amounts or history say that it may never end.
+///
+/// | the task waits | and |
+/// | --- | --- |
+/// | at a [`Barrier`](crate::sync::Barrier) | not all tasks of the round have arrived |
+/// | for permits of a [`Semaphore`](crate::sync::Semaphore) | it wants more than the semaphore ever had |
+/// | for a message of an [`mpsc`](crate::sync::mpsc) channel | the only sender left is the first one, and it seems to be kept by the task itself, or by a task that awaits the end of this task |
+/// | for capacity of an `mpsc` channel | it received from the channel last, or no task ever did |
+/// | for a [`Notify`](crate::sync::Notify) | `notify_waiters` was called once, before that, when no task waited |
+///
+/// It is [suspected](super::Certainty::Suspected): the text says what is known, and what is assumed. It
+/// takes three times as long as
+/// [`Builder::report_lasting_after`](crate::runtime::Builder::report_lasting_after).
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use wakeful::inspect::Report;
+/// use wakeful::runtime::{Builder, Handle};
+/// use wakeful::sync::Barrier;
+/// use wakeful::task::yield_now;
+///
+/// let rt = Builder::new_current_thread()
+///     .enable_time()
+///     .report_lasting_after(Some(Duration::ZERO))
+///     .on_report(|_| {})
+///     .build()?;
+/// rt.block_on(async {
+///     let barrier = Arc::new(Barrier::new(4));
+///     for _ in 0..3 {
+///         let barrier = barrier.clone();
+///         wakeful::spawn(async move { barrier.wait().await });
+///     }
+///     yield_now().await;
+///     let found = Handle::current().diagnose();
+///     let [Report::Stalled(stalled)] = &*found else { panic!("{found:?}") };
+///     assert_eq!(stalled.kind(), "Barrier::wait");
+///     assert_eq!(stalled.amounts(), Some((3, 4)));
+/// });
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Stalled {
+    task: TaskInfo,
+    wait: WaitKind,
+    resource_id: u64,
+    site: &'static Location<'static>,
+    waited: Duration,
+    cause: StallCause,
+    /// See [`others`](Self::others).
+    others: usize,
+    exits: Vec<Exit>,
+    stamp: Stamp,
+}
+
+/// The wait of a stalled task.
+#[derive(Clone, Debug)]
+pub(crate) struct StalledWait {
+    pub(crate) task: TaskInfo,
+    pub(crate) wait: WaitKind,
+    pub(crate) resource_id: u64,
+    pub(crate) site: &'static Location<'static>,
+    pub(crate) waited: Duration,
+    pub(crate) exits: Vec<Exit>,
+}
+
+/// Why the wait of a stalled task may never end.
+#[derive(Clone, Debug)]
+pub(crate) enum StallCause {
+    /// Tasks are missing at a barrier.
+    Barrier { arrived: u64, of: u64, made_at: Option<&'static Location<'static>> },
+    /// More permits are wanted than there ever were.
+    Permits { wanted: u64, ever: u64 },
+    /// The only sender is kept: by the waiting task, or by this one, which waits for its end.
+    KeptSender { by: Option<TaskInfo>, made_at: Option<&'static Location<'static>> },
+    /// The channel is full, and the waiting task received from it last.
+    OwnReceiver {
+        capacity: u64,
+        made_at: Option<&'static Location<'static>>,
+        received_at: Option<&'static Location<'static>>,
+    },
+    /// The channel is full, and no task ever received from it.
+    NeverReceived { capacity: u64, made_at: Option<&'static Location<'static>> },
+    /// `notify_waiters` was called once, before the wait began.
+    LostNotification,
+}
+
+impl Stalled {
+    pub(crate) fn new(wait: StalledWait, cause: StallCause, others: usize) -> Self {
+        let StalledWait { task, wait, resource_id, site, waited, exits } = wait;
+        let stamp = Stamp::now();
+        Self { task, wait, resource_id, site, waited, cause, others, exits, stamp }
+    }
+
+    /// Returns the task that waits, or of several tasks the oldest waiter.
+    pub fn task(&self) -> &TaskInfo {
+        &self.task
+    }
+
+    /// Returns the call that waits, for example `"Barrier::wait"`.
+    pub fn kind(&self) -> &'static str {
+        self.wait.name()
+    }
+
+    /// Returns the site of the call that waits.
+    pub fn site(&self) -> &'static Location<'static> {
+        self.site
+    }
+
+    /// Returns the number that dumps show for the resource.
+    pub fn resource_id(&self) -> u64 {
+        self.resource_id
+    }
+
+    /// Returns how long the task has waited.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// Returns the amounts that do not fit: arrived tasks and all tasks of a barrier's round, or the
+    /// permits that are wanted and the permits that there ever were.
+    pub fn amounts(&self) -> Option<(u64, u64)> {
+        match self.cause {
+            StallCause::Barrier { arrived, of, .. } => Some((arrived, of)),
+            StallCause::Permits { wanted, ever } => Some((wanted, ever)),
+            _ => None,
+        }
+    }
+
+    /// Returns where the barrier or channel was made.
+    pub fn made_at(&self) -> Option<&'static Location<'static>> {
+        match self.cause {
+            StallCause::Barrier { made_at, .. }
+            | StallCause::KeptSender { made_at, .. }
+            | StallCause::OwnReceiver { made_at, .. }
+            | StallCause::NeverReceived { made_at, .. } => made_at,
+            StallCause::Permits { .. } | StallCause::LostNotification => None,
+        }
+    }
+
+    /// Returns the task that keeps the only sender and waits for this one to end, if it is another task.
+    pub fn kept_by(&self) -> Option<&TaskInfo> {
+        match &self.cause {
+            StallCause::KeptSender { by, .. } => by.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Returns how many other tasks wait: at the same barrier or semaphore, or in a call at the same site
+    /// and for such a reason.
+    pub fn others(&self) -> usize {
+        self.others
+    }
+
+    /// Returns what else can end the wait: time-outs and signals of shutdown.
+    pub fn exits(&self) -> &[Exit] {
+        &self.exits
+    }
+
+    fn write_headline(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (task, waited) = (&self.task, Short(self.waited));
+        match &self.cause {
+            StallCause::Barrier { arrived, of, .. } => {
+                let have = if *arrived == 1 { "task has" } else { "tasks have" };
+                write!(
+                    f,
+                    "{arrived} of {of} {have} arrived at a barrier, where tasks wait for up to {waited}"
+                )
+            }
+            StallCause::Permits { wanted, ever } => {
+                write!(
+                    f,
+                    "{task} wants {wanted} permits of a semaphore that never had more than {ever}"
+                )
+            }
+            StallCause::KeptSender { by: None, .. } => {
+                write!(f, "{task} waits for a message, and seems to keep the only sender itself")
+            }
+            StallCause::KeptSender { by: Some(by), .. } => write!(
+                f,
+                "{task} waits for a message, and {by}, which seems to keep the only sender, waits for {task} to end"
+            ),
+            StallCause::OwnReceiver { capacity, .. } => write!(
+                f,
+                "{task} waits for capacity in a channel of {capacity}, whose recv it called last itself"
+            ),
+            StallCause::NeverReceived { capacity, .. } => write!(
+                f,
+                "{task} waits for capacity in a channel of {capacity}, from which no task has received"
+            ),
+            StallCause::LostNotification => write!(
+                f,
+                "{task} waits for a notification, and notify_waiters was called once, before that, when no task waited"
+            ),
+        }
+    }
+
+    /// Writes where the resource was made, and what else is known of it.
+    fn write_resource(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(made_at) = self.made_at() {
+            field(f, "    ", "made", format_args!("at {made_at}"))?;
+        }
+        if let StallCause::OwnReceiver { received_at: Some(at), .. } = self.cause {
+            field(f, "    ", "received", format_args!("at {at}"))?;
+        }
+        let others = match self.others {
+            0 => return Ok(()),
+            1 => "1 other task waits".to_owned(),
+            others => format!("{others} other tasks wait"),
+        };
+        let how = match self.cause {
+            StallCause::Barrier { .. } => "at the barrier",
+            StallCause::Permits { .. } => "for permits of the semaphore",
+            _ => "at the same site for such a reason",
+        };
+        field(f, "    ", "others", format_args!("{others} {how}"))
+    }
+
+    /// Returns why it is believed, what is assumed, the likely cause and the fix.
+    fn advice(&self) -> [&'static str; 4] {
+        match &self.cause {
+            StallCause::Barrier { .. } => [
+                "a barrier opens when the last task of the round arrives.",
+                "the missing tasks do not arrive any more. If they do, this is not a bug.",
+                "a task of the round has ended or failed before it arrived, or the barrier is for more tasks than there are.",
+                "let every task arrive, also on early returns and errors, and make the barrier for as many tasks as there are.",
+            ],
+            StallCause::Permits { .. } => [
+                "permits are granted in order. The request waits for permits that do not exist, and later requests wait \
+                 behind it.",
+                "no permits will be added.",
+                "a request that depends on input, such as a size, is larger than the limit.",
+                "limit the request to the permits that the semaphore was made with, refuse it with try_acquire_many, or \
+                 add permits.",
+            ],
+            StallCause::KeptSender { .. } => [
+                "the only sender left is the first one, which the channel was made with. That task made each clone of it. All \
+                 other senders were dropped, and no message was sent since.",
+                "that sender was not moved to another task or thread.",
+                "the sender is cloned for each worker, and never dropped. A channel ends when its last sender is dropped.",
+                "drop the sender before the wait: drop(tx), or move it into the last worker.",
+            ],
+            StallCause::OwnReceiver { .. } => [
+                "the channel has too few free slots, and its receiver makes space.",
+                "no other task or thread has the receiver, or shares it.",
+                "a task sends to a channel that it receives from itself.",
+                "receive while sending, with select! or in another task; use try_send, or an unbounded channel.",
+            ],
+            StallCause::NeverReceived { .. } => [
+                "the channel has too few free slots, and its receiver makes space.",
+                "no task is about to receive. If one is, this is not a bug.",
+                "the receiver is kept and not used, or the task that should receive has not got there: it waits \
+                 for something else, or is this task itself.",
+                "receive in a task that runs while this one sends, or drop the receiver, so that the send fails.",
+            ],
+            StallCause::LostNotification => [
+                "notify_waiters stores nothing: it reaches only tasks that wait already.",
+                "the task waits for what it was told then. If it waits for the next time, this is not a bug.",
+                "the notification came before the task listened.",
+                "call notified() before the condition is checked, use notify_one, which stores a permit, or a watch \
+                 channel.",
+            ],
+        }
+    }
+}
+
+impl Content for Stalled {
+    fn stamp(&self) -> &Stamp {
+        &self.stamp
+    }
+
+    fn tasks(&self) -> Vec<&TaskInfo> {
+        [Some(&self.task), self.kept_by()].into_iter().flatten().collect()
+    }
+
+    fn sites(&self) -> Vec<ReportSite<'_>> {
+        let site = |what, at| ReportSite { what, task: &self.task, at };
+        let mut sites = vec![site("waits", self.site)];
+        sites.extend(self.made_at().map(|at| site("made", at)));
+        if let StallCause::OwnReceiver { received_at: Some(at), .. } = self.cause {
+            sites.push(site("received", at));
+        }
+        sites
+    }
+}
+
+impl fmt::Display for Stalled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("stalled (suspected): ")?;
+        self.write_headline(f)?;
+        let (task, kind, site, waited) = (&self.task, self.kind(), self.site, Short(self.waited));
+        match self.cause {
+            // The headline does not name the task.
+            StallCause::Barrier { .. } => writeln!(f, "\n    {task}")?,
+            _ => writeln!(f)?,
+        }
+        field(f, "    ", "waiting", format_args!("{kind} at {site}, for {waited}"))?;
+        field(f, "    ", "spawned", format_args!("at {}", self.task.spawned_at()))?;
+        self.write_resource(f)?;
+        let [why, assumes, cause, fix] = self.advice();
+        writeln!(f, "  why: {why}\n  assumes: {assumes}")?;
+        if !self.exits.is_empty() {
+            f.write_str("  ends if: ")?;
+            for (nth, exit) in self.exits.iter().enumerate() {
+                write!(f, "{}{exit}", if nth > 0 { "; " } else { "" })?;
+            }
+            writeln!(f, ".")?;
+        }
+        write!(f, "  likely cause: {cause}\n  fix: {fix}")
+    }
+}

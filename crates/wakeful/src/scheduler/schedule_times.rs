@@ -1,0 +1,137 @@
+//! When tasks were scheduled, if the builder asked for schedule latencies.
+//!
+//! A task's latency is the time from its schedule to the poll that follows. A cell has no space for
+//! the time of the schedule, so the times are in a table of the scheduler. Only runtimes that track
+//! latencies have one.
+//!
+//! The paths of an entry. All of them are rare paths, taken because each event is observed:
+//!
+//! ```text
+//!   spawn, wake-up ─► Scheduled(time) ─► start_poll ─► Polled ─► end_poll ─► Scheduled(time)
+//!                                                        │ the task has ended: no entry
+//! ```
+//!
+//! A task that yields is queued inside of its poll. So another worker may poll it, or even end it,
+//! before the first one calls [`end_poll`](ScheduleTimes::end_poll). That call changes only the
+//! entry of its own poll, which has a number; it brings no entry back.
+
+use crate::driver::clock::clock_ns::ClockNs;
+use crate::sys::sync::ignore_poison;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+// std's also in models, which track no latencies.
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// The schedule times of a scheduler's tasks, by task id.
+#[derive(Default)]
+pub(crate) struct ScheduleTimes {
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    tasks: HashMap<u64, Since>,
+    last_poll: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Since {
+    Scheduled(ClockNs),
+    /// In the poll with this number, or queued by it.
+    Polled(u64),
+}
+
+/// A poll of a task, for [`ScheduleTimes::end_poll`].
+#[derive(Clone, Copy)]
+pub(crate) struct TrackedPoll {
+    task: u64,
+    number: u64,
+    /// How long the task has waited for this poll.
+    pub(crate) latency: Duration,
+}
+
+impl ScheduleTimes {
+    fn with_table<R>(&self, f: impl FnOnce(&mut Table) -> R) -> R {
+        let mut table = ignore_poison(self.table.lock());
+        f(&mut table)
+    }
+
+    /// Records that a task is about to be queued.
+    pub(crate) fn schedule(&self, task: u64, now: ClockNs) {
+        self.with_table(|table| _ = table.tasks.insert(task, Since::Scheduled(now)));
+    }
+
+    /// Records that the poll of a task starts.
+    pub(crate) fn start_poll(&self, task: u64, now: ClockNs) -> TrackedPoll {
+        self.with_table(|table| {
+            table.last_poll += 1;
+            let number = table.last_poll;
+            let latency = match table.tasks.insert(task, Since::Polled(number)) {
+                Some(Since::Scheduled(since)) => now.since(since),
+                // It yielded right now, on another worker.
+                Some(Since::Polled(_)) | None => Duration::ZERO,
+            };
+            TrackedPoll { task, number, latency }
+        })
+    }
+
+    /// Records that a poll has ended. If the task yielded, it has waited since then.
+    pub(crate) fn end_poll(&self, poll: TrackedPoll, now: ClockNs) {
+        self.with_table(|table| {
+            if let Entry::Occupied(mut entry) = table.tasks.entry(poll.task)
+                && *entry.get() == Since::Polled(poll.number)
+            {
+                entry.insert(Since::Scheduled(now));
+            }
+        });
+    }
+
+    /// Removes the entry of a task that ends.
+    pub(crate) fn remove(&self, task: u64) {
+        self.with_table(|table| _ = table.tasks.remove(&task));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{ClockNs, ScheduleTimes};
+    use std::time::Duration;
+
+    const AT: fn(u64) -> ClockNs = ClockNs::from_ns;
+    const NS: fn(u64) -> Duration = Duration::from_nanos;
+
+    fn len(times: &ScheduleTimes) -> usize {
+        times.with_table(|table| table.tasks.len())
+    }
+
+    #[test]
+    fn a_latency_begins_with_the_last_schedule() {
+        let times = ScheduleTimes::default();
+        times.schedule(1, AT(100));
+        let first = times.start_poll(1, AT(130));
+        assert_eq!(first.latency, NS(30));
+        times.end_poll(first, AT(150));
+        assert_eq!(times.start_poll(1, AT(155)).latency, NS(5), "it yielded");
+        times.schedule(1, AT(200));
+        assert_eq!(times.start_poll(1, AT(201)).latency, NS(1), "it was woken");
+        times.remove(1);
+        assert_eq!(len(&times), 0);
+    }
+
+    /// A task that yields is taken by another worker before the first one has ended its poll.
+    #[test]
+    fn a_late_end_of_a_poll_changes_nothing() {
+        let times = ScheduleTimes::default();
+        times.schedule(1, AT(100));
+        let first = times.start_poll(1, AT(110));
+        let second = times.start_poll(1, AT(120));
+        assert_eq!(second.latency, NS(0));
+        times.end_poll(first, AT(130));
+        times.end_poll(second, AT(140));
+        assert_eq!(times.start_poll(1, AT(145)).latency, NS(5));
+        times.remove(1);
+        times.end_poll(second, AT(150));
+        assert_eq!(len(&times), 0, "a task that has ended stays away");
+    }
+}

@@ -1,0 +1,182 @@
+//! The first sender of a channel, and whether it is the only one left. For diagnostics.
+//!
+//! A task that clones a sender for each worker often forgets to drop the sender itself. Its `recv` then
+//! waits for ever after the last worker has ended. The waiting task must not be blamed for a sender that
+//! another task uses. So the sender that the channel was made with counts as *kept* by a task only if
+//!
+//! - that task made each clone of it,
+//! - all other senders were dropped,
+//! - and no message was sent since.
+//!
+//! A sender that another task clones, or that sends a message while it is the only one, is *exempt* for
+//! good. So is one from which a weak sender was made: its clones come from nowhere.
+//!
+//! That it is kept is written to the resource record of the channel. The receiver obtains the record when
+//! it waits and the sender may become the only one. Two actors write the note: the receiver when it
+//! waits, and the actor that drops the last other sender. A receiver that waits since before the first
+//! clone was made has no record, and is not blamed before its next message.
+//!
+//! Rules:
+//! - FIRST-1. An actor that writes the note then reads the number of senders, by a read-modify-write,
+//!   whether the sender is exempt, and whether the receiver waits with a waker of its task. If one of
+//!   these is not as it was, it removes the note. An actor that clones the first sender counts the clone,
+//!   and then removes the note. An actor that exempts it, or waits with another waker, says so first, and
+//!   then removes the note.
+//!
+//! The race to fear: a clone is made while the note is written, and the note stays. It cannot happen. Of
+//! the two read-modify-writes of the number, one is first. If it is that of the clone, the writer sees
+//! it. Otherwise the clone's one sees the note. The flags are written and read with SeqCst, and so is the
+//! note, so the same holds for them. A note that is lost, because one writer removes that of another, is
+//! a missed report.
+//!
+//! Nothing here is part of the channel's protocol. Models leave it out.
+
+use super::chan::Chan;
+use crate::sys::IS_MODEL;
+use crate::task::context;
+use crate::wait::ownership::resource_record::ResourceRecord;
+use crate::wait::ownership::stall_note::Stall;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*, fence};
+
+/// What is known of the first sender.
+pub(super) struct FirstSender {
+    /// The position of the tail when it became the only sender; NOT_ALONE if it is not.
+    alone_at: AtomicU64,
+    /// The task that made its clones; 0 if there are none, or it is exempt.
+    cloned_by: AtomicU64,
+    is_exempt: AtomicBool,
+    /// The receiver has left a waker of its task in its last wait, not that of a set of futures, where
+    /// another future of the set may have the sender.
+    has_direct_wait: AtomicBool,
+}
+
+/// Not a position: those have fewer bits.
+const NOT_ALONE: u64 = u64::MAX;
+
+impl FirstSender {
+    pub(super) const fn new() -> Self {
+        let (alone_at, cloned_by) = (AtomicU64::new(NOT_ALONE), AtomicU64::new(0));
+        let (is_exempt, has_direct_wait) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { alone_at, cloned_by, is_exempt, has_direct_wait }
+    }
+
+    /// Returns whether it is the only sender left, and may be kept by a task.
+    fn is_alone(&self) -> bool {
+        self.alone_at.load(Relaxed) != NOT_ALONE
+    }
+
+    /// Returns whether it was cloned, always by the same task.
+    #[inline]
+    pub(super) fn may_be_kept(&self) -> bool {
+        self.cloned_by.load(Relaxed) != 0
+    }
+
+    /// Returns the task that made all its clones, if there were any.
+    fn cloner(&self) -> Option<u64> {
+        let task = self.cloned_by.load(SeqCst);
+        (task != 0 && !self.is_exempt.load(SeqCst)).then_some(task)
+    }
+}
+
+impl<T> Chan<T> {
+    /// Notes that the current task has cloned the first sender.
+    #[inline]
+    pub(super) fn note_clone_of_first(&self) {
+        let first = &self.first_sender;
+        if IS_MODEL || first.is_exempt.load(Relaxed) {
+            return;
+        }
+        let (own, cloner) = (context::current_id(), first.cloned_by.load(Relaxed));
+        if own == 0 || cloner != own || first.is_alone() || self.recv_note_is_set() {
+            self.note_clone_slow(own);
+        }
+    }
+
+    #[cold]
+    fn note_clone_slow(&self, own: u64) {
+        let first = &self.first_sender;
+        let is_other =
+            first.cloned_by.compare_exchange(0, own, SeqCst, SeqCst).is_err_and(|by| by != own);
+        if own == 0 || is_other || self.has_sent_alone() {
+            return self.exempt_first();
+        }
+        first.alone_at.store(NOT_ALONE, Relaxed);
+        if let Some(record) = self.send_waiters.record.get() {
+            record.recv_stall.clear();
+        }
+    }
+
+    /// Notes that another sender than the first was dropped, and one is left.
+    #[cold]
+    pub(super) fn note_last_but_one(&self) {
+        if self.first_sender.cloner().is_none() {
+            return;
+        }
+        self.first_sender.alone_at.store(self.load_tail().position(), Relaxed);
+        // A receiver that obtains the record now reads the position after that, or this sees the record.
+        fence(SeqCst);
+        if let Some(record) = self.send_waiters.record.get() {
+            self.note_kept(record);
+        }
+    }
+
+    /// Obtains the record, and notes that the receiver waits if the first sender is the only one.
+    ///
+    /// `is_direct`: it waits with a waker of its task.
+    #[cold]
+    pub(super) fn note_wait_for_first(&self, is_direct: bool) {
+        if self.has_sent_alone() {
+            return self.exempt_first();
+        }
+        self.first_sender.has_direct_wait.store(is_direct, SeqCst);
+        if !is_direct {
+            if let Some(record) = self.send_waiters.record.get() {
+                record.recv_stall.clear();
+            }
+            return;
+        }
+        let record = self.send_waiters.record.get();
+        let obtain = || self.send_waiters.with(|list| list.record.obtain());
+        let record = record.unwrap_or_else(obtain);
+        // Pairs with the fence of `note_last_but_one`.
+        fence(SeqCst);
+        if self.first_sender.is_alone() {
+            self.note_kept(record);
+        }
+    }
+
+    /// Exempts the first sender: it was dropped, or any task may be about to send.
+    pub(super) fn exempt_first(&self) {
+        self.first_sender.is_exempt.store(true, SeqCst);
+        if !self.first_sender.may_be_kept() {
+            return;
+        }
+        self.first_sender.cloned_by.store(0, SeqCst);
+        self.first_sender.alone_at.store(NOT_ALONE, Relaxed);
+        if let Some(record) = self.send_waiters.record.get() {
+            record.recv_stall.clear();
+        }
+    }
+
+    /// Writes the note (FIRST-1).
+    fn note_kept(&self, record: &ResourceRecord) {
+        let Some(task) = self.first_sender.cloner() else { return };
+        if !self.first_sender.has_direct_wait.load(SeqCst) {
+            return;
+        }
+        record.recv_stall.set(Stall { task, count: 0, of: 0, made_at: Some(self.made_at) });
+        let is_direct = || self.first_sender.has_direct_wait.load(SeqCst);
+        if !self.has_one_sender() || self.first_sender.cloner().is_none() || !is_direct() {
+            record.recv_stall.clear();
+        }
+    }
+
+    fn recv_note_is_set(&self) -> bool {
+        self.send_waiters.record.get().is_some_and(|record| record.recv_stall.is_set())
+    }
+
+    fn has_sent_alone(&self) -> bool {
+        let alone_at = self.first_sender.alone_at.load(Relaxed);
+        alone_at != NOT_ALONE && alone_at != self.load_tail().position()
+    }
+}

@@ -1,0 +1,84 @@
+//! Amounts that explain a wait which lasts: how many tasks have arrived, how many permits there are.
+//!
+//! A note is part of a [`ResourceRecord`](super::resource_record::ResourceRecord). It is written when a
+//! task begins to wait, or when a sender is cloned or dropped. The watchdog reads it for a task that has waited for seconds.
+//!
+//! The fields are written one by one, and take part in no protocol. A reader checks afterwards that the
+//! task it read the note for has not been polled since. Then the resource is still the same, because
+//! the task waits for it. An amount may have changed meanwhile, and is then the newer or the older one.
+
+use std::panic::Location;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
+
+/// The note of one resource.
+#[derive(Debug)]
+pub(crate) struct StallNote {
+    /// The task that the note is about; NONE if there is no note.
+    task: AtomicU64,
+    count: AtomicU64,
+    of: AtomicU64,
+    /// Where the resource was made; null if unknown.
+    made_at: AtomicPtr<Location<'static>>,
+}
+
+const NONE: u64 = u64::MAX;
+
+/// What a reader finds in a note.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stall {
+    /// The task that the note is about, or 0 if it is about every waiting task.
+    pub(crate) task: u64,
+    /// The smaller amount, or the wanted one.
+    pub(crate) count: u64,
+    /// The amount that there should be, or is.
+    pub(crate) of: u64,
+    /// Where the resource was made, if that is known.
+    pub(crate) made_at: Option<&'static Location<'static>>,
+}
+
+impl StallNote {
+    pub(crate) const fn none() -> Self {
+        Self {
+            task: AtomicU64::new(NONE),
+            count: AtomicU64::new(0),
+            of: AtomicU64::new(0),
+            made_at: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// Writes the note.
+    pub(crate) fn set(&self, stall: Stall) {
+        self.count.store(stall.count, Relaxed);
+        self.of.store(stall.of, Relaxed);
+        let made_at = stall.made_at.map_or(ptr::null(), ptr::from_ref).cast_mut();
+        self.made_at.store(made_at, Relaxed);
+        // Pairs with the Acquire load of `get`: a reader that sees the task sees the rest. SeqCst for
+        // FIRST-1.
+        self.task.store(stall.task, SeqCst);
+    }
+
+    /// Replaces the first amount.
+    pub(crate) fn set_count(&self, count: u64) {
+        self.count.store(count, Relaxed);
+    }
+
+    /// Removes the note.
+    pub(crate) fn clear(&self) {
+        self.task.store(NONE, SeqCst);
+    }
+
+    /// Returns whether there is a note.
+    #[inline]
+    pub(crate) fn is_set(&self) -> bool {
+        self.task.load(Relaxed) != NONE
+    }
+
+    pub(crate) fn get(&self) -> Option<Stall> {
+        let task = self.task.load(Acquire);
+        // SAFETY: only a `&'static` or null is stored here.
+        let made_at = unsafe { self.made_at.load(Relaxed).as_ref() };
+        let (count, of) = (self.count.load(Relaxed), self.of.load(Relaxed));
+        (task != NONE).then_some(Stall { task, count, of, made_at })
+    }
+}
