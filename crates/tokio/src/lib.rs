@@ -46,10 +46,11 @@
 //!
 //! # What is left out
 //!
-//! - tokio's unstable API (`--cfg tokio_unstable`), except where wakeful has the same item:
-//!   `task::Builder`, `task::join_set`, `runtime::UnhandledPanic`, `runtime::RngSeed`. There are no
-//!   unstable metrics and histograms, task dumps, hooks with `TaskMeta`, or events for `tracing`.
-//!   Use `wakeful::inspect` instead, which needs no flag.
+//! - Of tokio's unstable API (`--cfg tokio_unstable`): task dumps (`taskdump`) and events for
+//!   `tracing`. Use `wakeful::inspect` instead, which needs no flag. The rest is there: hooks with
+//!   `TaskMeta`, all of `RuntimeMetrics` with its histograms, `task::Builder`, `UnhandledPanic`,
+//!   `RngSeed`. The eager hand-off of the driver and the sharded queue of the blocking pool can be
+//!   enabled and change nothing. Methods of the unstable API exist without the flag as well.
 //! - `net::windows`, `signal::windows` and `io::bsd`: wakeful runs on Linux.
 
 #[cfg(feature = "fs")]

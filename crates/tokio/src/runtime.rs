@@ -4,3 +4,9 @@ pub use wakeful::runtime::{
     Builder, EnterGuard, Handle, Id, LocalOptions, LocalRuntime, RngSeed, Runtime, RuntimeFlavor,
     RuntimeMetrics, TryCurrentError, UnhandledPanic, is_rt_shutdown_err, worker_index,
 };
+
+#[cfg(tokio_unstable)]
+pub use wakeful::runtime::{
+    HistogramConfiguration, HistogramScale, InvalidHistogramConfiguration, LogHistogram,
+    LogHistogramBuilder, TaskMeta,
+};

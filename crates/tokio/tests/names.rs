@@ -15,6 +15,17 @@ macro_rules! names {
     };
 }
 
+#[cfg(tokio_unstable)]
+names! {
+    unstable_runtime: tokio::runtime {
+        HistogramConfiguration HistogramScale InvalidHistogramConfiguration LogHistogram
+        LogHistogramBuilder RngSeed TaskMeta UnhandledPanic
+    }
+    unstable_task: tokio::task {
+        Builder
+    }
+}
+
 names! {
     root: tokio {
         join main pin select spawn task_local test try_join

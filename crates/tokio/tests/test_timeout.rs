@@ -21,19 +21,19 @@ mod planted {
     }
 
     #[tokio::test]
-    #[ignore = "hangs"]
+    #[ignore = "hangs: run by `test_that_hangs_fails_with_the_dump`, in a child process"]
     async fn waits_for_a_thread() {
         wait_for_a_thread().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    #[ignore = "hangs"]
+    #[ignore = "hangs: run by `test_that_hangs_fails_with_the_dump`, in a child process"]
     async fn waits_for_a_thread_on_several_threads() {
         wait_for_a_thread().await;
     }
 
     #[tokio::test]
-    #[ignore = "for a child process"]
+    #[ignore = "run by `sigquit_prints_a_dump_past_the_harness_and_the_test_goes_on`"]
     async fn quits() {
         // Not `println!`, which the harness captures.
         std::io::stdout().write_all(b"ready\n").unwrap();
