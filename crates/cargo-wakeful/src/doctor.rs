@@ -51,8 +51,8 @@ pub fn report(project: &Project, status: &PatchStatus, locked: &[semver::Version
     }
     if let Some(place) = unstable_flag_location(&project.root) {
         println!(
-            "missing: {place} sets `tokio_unstable`; of tokio's unstable API wakeful has `task::Builder`, \
-             `UnhandledPanic` and `RngSeed` only"
+            "note:    {place} sets `tokio_unstable`; of tokio's unstable API wakeful has all but task dumps \
+             (`taskdump`) and events for `tracing`"
         );
     }
     if cfg!(not(target_os = "linux")) {

@@ -5,6 +5,7 @@
 use crate::Failure;
 use crate::interrupt::{is_interrupted, wait_for, watch};
 use crate::options::Options;
+use crate::page::browser;
 use crate::project::Project;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -95,6 +96,10 @@ impl Program {
             command.env("CARGO_MANIFEST_DIR", folder);
         }
         eprintln!("cargo wakeful: running {}", self.path.display());
+        if options.page {
+            browser::enable_page(&mut command);
+            browser::watch_this_process();
+        }
         let error = command.exec();
         format!("{} cannot be started: {error}", self.path.display())
     }

@@ -13,18 +13,23 @@
 //! - `doctor`: reports that without building.
 //! - `launch`: builds a program for `run` and executes it.
 //! - `interrupt`: handles signals while cargo runs.
+//! - `page`: finds the live page of a program, requests it, and opens it in the browser.
+//! - `top`: shows the live page in the terminal.
 
 mod doctor;
 mod interrupt;
 mod launch;
 mod lock;
 mod options;
+mod page;
 mod patch_status;
 mod project;
 mod tokio_shim;
+mod top;
 
 use lock::LockSwap;
 use options::{Action, Options};
+use page::browser;
 use patch_status::PatchStatus;
 use project::Project;
 use std::process::ExitCode;
@@ -54,6 +59,8 @@ fn act(options: &Options) -> Result<ExitCode, Failure> {
     match options.action {
         Action::Help => println!("{}", options::USAGE),
         Action::Version => println!("cargo-wakeful {}", env!("CARGO_PKG_VERSION")),
+        Action::Top => return top::run(&options.arguments),
+        Action::WatchPage => browser::watch_command(&options.arguments),
         Action::Doctor | Action::Run | Action::Cargo(_) => {
             let shim = TokioShim::find()?;
             let project = Project::open(options, &shim)?;
@@ -82,7 +89,14 @@ fn build(options: &Options, project: &Project) -> Result<ExitCode, Failure> {
         swap.end()?;
         return Err(program?.launch(options));
     }
-    let cargo = project.command(options).spawn();
+    let mut command = project.command(options);
+    if options.page {
+        browser::enable_page(&mut command);
+    }
+    let cargo = command.spawn();
+    if let (true, Ok(cargo)) = (options.page, &cargo) {
+        browser::watch_in_thread(cargo.id());
+    }
     let status = cargo.and_then(|mut cargo| interrupt::wait_for(&mut cargo));
     swap.end()?;
     let status = status.map_err(|error| format!("cargo cannot be started: {error}"))?;

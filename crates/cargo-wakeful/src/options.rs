@@ -1,12 +1,21 @@
 //! The command line.
 
+use crate::page::browser::WATCH_COMMAND;
+
 /// The help text.
 pub const USAGE: &str = "\
 Builds a tokio project on wakeful, without editing it.
 
 usage: cargo wakeful run|test|bench|build|check|clippy|doc|tree [arguments of that command]
+       cargo wakeful run|test|bench --page [arguments of that command]
+       cargo wakeful top [URL|PID] [--once]
        cargo wakeful doctor [--manifest-path …] [--features …]
        cargo wakeful --version
+
+--page turns the program's live page on (WAKEFUL_PAGE=1) and opens it in the browser.
+top shows the live page of a running program in the terminal: its state, findings, workers, groups and tasks. URL is
+what the program printed. Without URL and PID, it shows the only process of the user that has a page. --once prints
+the state once. Press ? for the keys.
 
 The manifest and the lock file stay as they are. Build output goes to the folder `wakeful` in the target folder.
 WAKEFUL_TOKIO_SHIM is the folder of the tokio shim, the package that replaces tokio. The default is crates/tokio of the
@@ -21,6 +30,10 @@ pub enum Action {
     Doctor,
     /// Builds a program and executes it in this process.
     Run,
+    /// Shows the live page of a process in the terminal.
+    Top,
+    /// Opens the page of a program in the browser; an internal command.
+    WatchPage,
     /// Another command of cargo.
     Cargo(String),
 }
@@ -32,7 +45,12 @@ pub struct Options {
     pub arguments: Vec<String>,
     /// The arguments after `--`.
     pub rest: Vec<String>,
+    /// Whether to turn the live page on and open it.
+    pub page: bool,
 }
+
+/// The option that turns the live page on. cargo does not get it.
+const PAGE_OPTION: &str = "--page";
 
 /// Options that affect the dependencies, and whether they take a value.
 ///
@@ -87,6 +105,8 @@ impl Options {
             Some("version" | "-V" | "--version") => Action::Version,
             Some("doctor") => Action::Doctor,
             Some("run" | "r") => Action::Run,
+            Some("top") => Action::Top,
+            Some(WATCH_COMMAND) => Action::WatchPage,
             Some("test" | "t") => Action::Cargo("test".into()),
             Some("build" | "b") => Action::Cargo("build".into()),
             Some("check" | "c") => Action::Cargo("check".into()),
@@ -109,7 +129,18 @@ impl Options {
                 .into());
         }
         let rest = all[begin..].to_vec();
-        Ok(Self { action, arguments: all[..end].to_vec(), rest })
+        let mut arguments = all[..end].to_vec();
+        arguments.retain(|argument| argument != PAGE_OPTION);
+        let page = arguments.len() < end;
+        let runs_code = match &action {
+            Action::Run => true,
+            Action::Cargo(command) => command == "test" || command == "bench",
+            _ => false,
+        };
+        if page && !runs_code {
+            return Err("cargo wakeful: `--page` is for `run`, `test` and `bench`".into());
+        }
+        Ok(Self { action, arguments, rest, page })
     }
 
     /// Returns the arguments that every call of cargo needs to resolve the same dependencies.
@@ -176,6 +207,29 @@ mod tests {
             parse("test -p a --manifest-path=b/Cargo.toml --all-features --offline --release -F c");
         let expected = ["--manifest-path=b/Cargo.toml", "--all-features", "--offline", "-F", "c"];
         assert_eq!(options.dependency_options(), expected);
+    }
+
+    #[test]
+    fn the_page_is_an_option_before_the_dashes() {
+        let options = parse("run --page --bin a -- --page");
+        assert!(options.page);
+        assert_eq!(
+            (options.arguments, options.rest),
+            (vec!["--bin".into(), "a".into()], vec!["--page".into()])
+        );
+        assert!(parse("test --lib --page").page && parse("bench --page").page);
+        let options = parse("run program --page");
+        assert_eq!((options.page, options.rest.len()), (false, 2));
+        for text in ["build --page", "doctor --page"] {
+            Options::parse(text.split_whitespace().map(str::to_owned)).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn top_has_arguments_of_its_own() {
+        let options = parse("wakeful top 17 --once");
+        assert_eq!(options.action, Action::Top);
+        assert_eq!(options.arguments, ["17", "--once"]);
     }
 
     #[test]

@@ -20,7 +20,10 @@ pub struct TokioShim {
 /// Features of tokio that have no effect on wakeful, and why.
 pub const IGNORED_FEATURES: &[(&str, &str)] = &[
     ("io-uring", "wakeful uses io_uring for files by itself, where the kernel has it"),
-    ("schedule-latency", "an unstable metric of tokio's"),
+    (
+        "schedule-latency",
+        "wakeful measures schedule latencies without it, if the builder asks for them",
+    ),
     ("taskdump", "wakeful can list its tasks without it: `wakeful::inspect`"),
     ("tracing", "wakeful has no events for `tracing`"),
 ];

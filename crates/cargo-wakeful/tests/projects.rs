@@ -5,6 +5,7 @@
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -45,6 +46,15 @@ impl TestFolder {
 
     fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
+    }
+
+    /// Makes named pipes, by which processes wait for each other.
+    fn make_pipes(&self, names: &[&str]) {
+        for name in names {
+            let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+            let kind = rustix::fs::FileType::Fifo;
+            rustix::fs::mknodat(rustix::fs::CWD, self.path(name), kind, mode, 0).unwrap();
+        }
     }
 
     fn lock(&self) -> Option<Vec<u8>> {
@@ -218,7 +228,8 @@ fn the_doctor_reports_what_the_project_would_lack() {
     let config = "[build]\nrustflags = [\"--cfg\", \"tokio_unstable\"]\n";
     folder.write("project/.cargo/config.toml", config);
     let said = text(&folder.wakeful(&["doctor"]).stdout);
-    assert!(said.contains(".cargo/config.toml sets `tokio_unstable`"), "{said}");
+    assert!(said.contains("note:    .cargo/config.toml sets `tokio_unstable`"), "{said}");
+    assert!(!said.contains("missing:"), "{said}");
 
     let folder = TestFolder::with("");
     let output = folder.wakeful(&["doctor"]);
@@ -233,11 +244,7 @@ fn the_doctor_reports_what_the_project_would_lack() {
 
 /// Starts `cargo wakeful` in a project whose build script never ends.
 fn stuck(folder: &TestFolder, what: &str) -> Child {
-    for name in ["begun", "never"] {
-        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-        let kind = rustix::fs::FileType::Fifo;
-        rustix::fs::mknodat(rustix::fs::CWD, folder.path(name), kind, mode, 0).unwrap();
-    }
+    folder.make_pipes(&["begun", "never"]);
     let script = "fn main() {\n    std::fs::write(\"../begun\", \"x\").unwrap();\n    \
                   std::fs::read(\"../never\").unwrap();\n}\n";
     folder.write("project/build.rs", script);
@@ -273,6 +280,105 @@ fn signals_restore_the_lock_file() {
         // End what cargo has left running.
         let _ = kill_process_group(id, Signal::KILL);
     }
+}
+
+/// A program that tells where its page is, as wakeful does, answers one request, and waits for its end.
+const PAGE_PROGRAM: &str = r#"
+use std::io::{Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+
+fn main() {
+    assert_eq!(tokio::who(), "the shim");
+    assert_eq!(std::env::var("WAKEFUL_PAGE").unwrap(), "1");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, pid) = (listener.local_addr().unwrap(), std::process::id());
+    let folder = std::path::PathBuf::from(std::env::var("XDG_RUNTIME_DIR").unwrap());
+    std::fs::DirBuilder::new().mode(0o700).recursive(true).create(folder.join("wakeful")).unwrap();
+    let token = "token=00112233445566778899aabbccddeeff";
+    let url = format!("http://{address}/?{token}\nhttp://{address}/?code=ffeeddccbbaa99887766554433221100\n");
+    std::fs::write(folder.join("wakeful").join(pid.to_string()), url).unwrap();
+    let mut client = listener.accept().unwrap().0;
+    client.read(&mut [0; 1024]).unwrap();
+    write!(client, "HTTP/1.1 200 OK\r\n\r\n{{\"process\":{{\"pid\":{pid}}}}}").unwrap();
+    drop(client);
+    std::fs::read(folder.join("end")).unwrap();
+}
+
+#[test]
+fn serves() {
+    main();
+}
+"#;
+
+#[test]
+fn the_page_of_a_program_is_opened_in_the_browser() {
+    let folder = TestFolder::with("tokio = \"1\"");
+    folder.write("project/src/main.rs", PAGE_PROGRAM);
+    folder.write("bin/xdg-open", "#!/bin/sh\nprintf %s \"$1\" > \"$XDG_RUNTIME_DIR/opened\"\n");
+    let script = folder.path("bin/xdg-open");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    folder.make_pipes(&["opened", "end"]);
+    let path = std::env::var("PATH").unwrap();
+    for arguments in [["run", "--page"], ["test", "--page"]] {
+        let mut child = folder
+            .command(env!("CARGO_BIN_EXE_cargo-wakeful"))
+            .args(arguments)
+            .env("PATH", format!("{}:{path}", folder.path("bin").display()))
+            .env("XDG_RUNTIME_DIR", &folder.0)
+            .env("DISPLAY", ":0")
+            .env_remove("WAKEFUL_PAGE")
+            .process_group(0)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // Ends when the browser is opened. The time limit ends this test if it never is.
+        let opened =
+            Command::new("timeout").args(["300", "cat"]).arg(folder.path("opened")).output();
+        let url = text(&opened.unwrap().stdout);
+        if url.is_empty() {
+            let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+        } else {
+            fs::write(folder.path("end"), "").unwrap();
+        }
+        let status = child.wait().unwrap();
+        // Other users can see the arguments of a browser.
+        assert!(
+            url.ends_with("/?code=ffeeddccbbaa99887766554433221100") && !url.contains("token"),
+            "{arguments:?}: {url:?}"
+        );
+        assert!(status.success(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_program_with_a_page_runs_without_a_browser() {
+    let folder = TestFolder::with("tokio = \"1\"");
+    folder.write(
+        "project/src/main.rs",
+        "fn main() { println!(\"{:?} {}\", std::env::var(\"WAKEFUL_PAGE\"), tokio::who()); }",
+    );
+    let run = |page: Option<&str>| {
+        let mut command = folder.command(env!("CARGO_BIN_EXE_cargo-wakeful"));
+        command.args(["run", "--page"]).env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
+        command.env_remove("WAKEFUL_PAGE").envs(page.map(|page| ("WAKEFUL_PAGE", page)));
+        let output = command.output().unwrap();
+        assert_success(&output);
+        text(&output.stdout)
+    };
+    assert_eq!(run(None), "Ok(\"1\") the shim\n");
+    // What the user has set stays.
+    assert_eq!(run(Some("off")), "Ok(\"off\") the shim\n");
+}
+
+#[test]
+fn top_says_how_to_get_a_page() {
+    let folder = TestFolder::new();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-wakeful"));
+    let output =
+        command.args(["wakeful", "top"]).env("XDG_RUNTIME_DIR", &folder.0).output().unwrap();
+    assert_eq!(output.status.code(), Some(101));
+    assert!(text(&output.stderr).contains("start the program with WAKEFUL_PAGE=1"));
 }
 
 #[test]

@@ -1,0 +1,9 @@
+//! The live page of a program: where it is, and requests to it.
+//!
+//! - `advertised`: finds the pages of the user's processes.
+//! - `client`: sends requests to a page.
+//! - `browser`: opens the page of a program that `cargo wakeful` starts.
+
+pub mod advertised;
+pub mod browser;
+pub mod client;
