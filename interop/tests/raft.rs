@@ -353,7 +353,7 @@ fn three_nodes_elect_leaders_and_replicate() {
             cluster.start_node(id).await;
         }
         let cluster = Arc::new(cluster);
-        // The fourth is no member yet, and can't be reached.
+        // The fourth is not a member yet, and can't be reached.
         let fourth = cluster.network.0.lock().unwrap().remove(&3).unwrap();
         let members: BTreeMap<u64, BasicNode> =
             (0..3).map(|id| (id, BasicNode::default())).collect();

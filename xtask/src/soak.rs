@@ -254,7 +254,7 @@ impl Binary {
         let problem = |error| format!("{}: {error}", self.executable.display());
         let output = File::create(log).map_err(problem)?;
         let mut words = prefix.iter().map(String::as_str).collect::<Vec<_>>();
-        words.push(self.executable.to_str().ok_or("a path is no UTF-8")?);
+        words.push(self.executable.to_str().ok_or("a path is not UTF-8")?);
         let folder = self.manifest.parent().unwrap_or(Path::new("."));
         // The rest of the environment is that of `cargo run`, library path included.
         let child = Command::new(words[0])

@@ -28,22 +28,27 @@ pub fn build(
 ) -> Result<BTreeMap<String, Built>, String> {
     let mut cargo = package.cargo("build");
     cargo.args(["--keep-going", "--message-format", "json", "--target-dir"]);
-    cargo.arg(package.scratch.join("target"));
+    if options.unstable {
+        // In a folder of its own: another flag compiles everything again.
+        cargo.arg(package.target.with_added_extension("unstable"));
+        cargo.env("RUSTFLAGS", "--cfg tokio_unstable");
+    } else {
+        cargo.arg(&package.target);
+    }
     if let Some(jobs) = options.jobs {
         cargo.args(["--jobs", &jobs.to_string()]);
     }
     let mut wanted: BTreeSet<&str> = targets.iter().map(String::as_str).collect();
-    match package.suite.kind {
-        Kind::Dependent { features } if options.has_unit_tests() => {
+    if let Kind::Dependent { features } = package.suite.kind {
+        cargo.args(["--features", features]);
+    }
+    if package.suite.kind != Kind::OfTokio && options.has_unit_tests() {
+        if package.has_unit_tests {
             wanted.insert(UNIT_TESTS);
-            cargo.args(["--tests", "--features", features]);
         }
-        _ => {
-            if let Kind::Dependent { features } = package.suite.kind {
-                cargo.args(["--features", features]);
-            }
-            cargo.args(targets.iter().flat_map(|target| ["--test", target]));
-        }
+        cargo.arg("--tests");
+    } else {
+        cargo.args(targets.iter().flat_map(|target| ["--test", target]));
     }
     let output = cargo
         .stderr(Stdio::inherit())
@@ -81,11 +86,15 @@ fn target_name<'m>(message: &'m Value, package: &Package) -> Option<&'m str> {
     if std::path::Path::new(manifest).parent() != Some(&package.folder) {
         return None;
     }
-    match message["target"]["kind"][0].as_str()? {
-        "test" => message["target"]["name"].as_str(),
-        "lib" | "rlib" | "proc-macro" => Some(UNIT_TESTS),
-        _ => None,
+    match &message["target"]["kind"] {
+        kind if kind[0] == "test" => message["target"]["name"].as_str(),
+        kind => is_library(kind).then_some(UNIT_TESTS),
     }
+}
+
+/// Whether these are the kinds of a target that is a library.
+pub fn is_library(kinds: &Value) -> bool {
+    matches!(kinds[0].as_str(), Some("lib" | "rlib" | "proc-macro"))
 }
 
 fn is_wanted(wanted: &BTreeSet<&str>, message: &Value, package: &Package) -> bool {

@@ -9,9 +9,10 @@
 //! | `suite.rs` | the suites, and which area of tokio a test file is about |
 //! | `package.rs` | a scratch package with a suite's tests, and the proof that it depends on the tokio shim |
 //! | `build.rs` | compiles every test file by itself: an executable, or the compiler's first error |
+//! | `server.rs` | starts the server that a suite's tests talk to |
 //! | `process.rs` | runs a test process with a time limit |
 //! | `trial.rs` | runs a test file, and test by test if it hangs or crashes |
-//! | `reasons.rs` | the tests that are known to fail, with reasons |
+//! | `reasons.rs` | the tests that are known to fail and the reports that are known to come, with reasons |
 //! | `tally.rs` | counts the outcomes |
 //! | `report.rs` | `docs/CONFORMANCE.md` |
 //!
@@ -23,10 +24,12 @@ mod package;
 mod process;
 mod reasons;
 mod report;
+mod server;
 mod suite;
 mod tally;
 mod trial;
 
+use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -68,7 +71,7 @@ fn try_run(root: &Path, suite: &'static Suite, options: &Options) -> Result<bool
         result.compare(&baseline);
     }
     result.print();
-    if options.files.is_empty() {
+    if options.is_recorded() {
         report::update(root, &result)?;
     }
     Ok(result.is_as_expected())
@@ -84,7 +87,10 @@ fn run_suite(
     let targets = package.targets(&options.files)?;
     eprintln!("{}: {} test files, {}", package.title(), targets.len(), subject.describe());
     let built = build::build(&package, &targets, options)?;
+    // The tests are done when this value is dropped, and the server ends.
+    let _server = suite.server.map(|server| server.start()).transpose()?;
     let mut result = SuiteResult::new(suite, package.title());
+    empty_folder(&package.logs())?;
     for (name, built) in built {
         let file = match built {
             Built::Executable(path) => trial::run(&package, &name, &path, options)?,
@@ -93,5 +99,14 @@ fn run_suite(
         eprintln!("{}", file.line());
         result.files.push(file);
     }
+    result.count_reports(&fs::read_to_string(package.reports()).unwrap_or_default());
     Ok(result)
+}
+
+/// Makes `folder`, without what an earlier run left there.
+fn empty_folder(folder: &Path) -> Result<(), String> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))
 }

@@ -13,6 +13,7 @@ pub const USAGE: &str = "\
                    --suite NAME       one suite only, or all (default: the four of tokio's repository)
                    --list             print the suites
                    --baseline         with the real tokio too, although files are named
+                   --unstable         compile with --cfg tokio_unstable, and write nothing to docs/CONFORMANCE.md
                    --jobs N           of cargo (all processors)      --threads N        of a test process (2)
                    --limit SECONDS    for one file (120)             --test-limit SECONDS  for one test (60)
 ";
@@ -21,6 +22,8 @@ pub struct Options {
     pub suites: Vec<&'static Suite>,
     pub files: Vec<String>,
     baseline: bool,
+    /// Whether everything is compiled with `--cfg tokio_unstable`.
+    pub unstable: bool,
     pub list: bool,
     pub jobs: Option<usize>,
     pub threads: usize,
@@ -34,6 +37,7 @@ impl Options {
             suites: SUITES.iter().filter(|suite| suite.is_default()).collect(),
             files: Vec::new(),
             baseline: false,
+            unstable: false,
             list: false,
             jobs: None,
             threads: 2,
@@ -50,6 +54,7 @@ impl Options {
                     options.suites = SUITES.iter().collect();
                 }
                 "--baseline" => options.baseline = true,
+                "--unstable" => options.unstable = true,
                 "--jobs" => options.jobs = Some(number(value()?)?),
                 "--threads" => options.threads = number(value()?)?,
                 "--limit" => options.limit = Duration::from_secs(number(value()?)? as u64),
@@ -68,6 +73,11 @@ impl Options {
     /// Whether the real tokio is run too, to compare with.
     pub fn has_baseline(&self) -> bool {
         self.baseline || self.files.is_empty()
+    }
+
+    /// Whether the results are written to the document: those of whole suites, as they are published.
+    pub fn is_recorded(&self) -> bool {
+        self.files.is_empty() && !self.unstable
     }
 
     /// Whether the unit tests of the library are run.
@@ -112,6 +122,13 @@ mod tests {
         assert!(parse("--jobs 2").unwrap().has_baseline());
         assert!(!parse("sync_*").unwrap().has_baseline());
         assert!(parse("--baseline lib").unwrap().has_baseline());
+    }
+
+    #[test]
+    fn whole_suites_are_recorded() {
+        assert!(parse("--jobs 2").unwrap().is_recorded());
+        assert!(!parse("sync_*").unwrap().is_recorded());
+        assert!(!parse("--unstable").unwrap().is_recorded());
     }
 
     #[test]

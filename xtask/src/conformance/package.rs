@@ -10,7 +10,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::build::UNIT_TESTS;
+use super::build::{UNIT_TESTS, is_library};
 use super::suite::{Kind, Suite};
 
 /// The tokio that the tests run with.
@@ -43,10 +43,15 @@ pub struct Package {
     pub subject: Subject,
     /// The package itself.
     pub folder: PathBuf,
-    /// Where its builds and logs go.
+    /// Where its logs go.
     pub scratch: PathBuf,
+    /// Where it is built. All packages share this folder, so that a dependency is compiled once for both subjects
+    /// unless it depends on tokio.
+    pub target: PathBuf,
     /// The names of its test files.
     tests: Vec<String>,
+    /// Whether its library is built with unit tests (`lib.test` in the manifest).
+    pub has_unit_tests: bool,
     shim: PathBuf,
 }
 
@@ -101,16 +106,26 @@ unexpected_cfgs = "allow"
 
 impl Package {
     pub fn prepare(root: &Path, suite: &'static Suite, subject: Subject) -> Result<Self, String> {
-        let target =
+        let base =
             env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-        let scratch = target.join("conformance").join(subject.folder());
-        let folder = scratch.join(suite.name);
+        let base = base.join("conformance");
+        let target = base.join("target");
+        let scratch = base.join(subject.folder());
+        let folder = scratch.join(suite.name).join("package");
         let shim = root.join("crates").join("tokio");
-        let mut package = Self { suite, subject, folder, scratch, tests: Vec::new(), shim };
+        let tests = Vec::new();
+        let has_unit_tests = false;
+        let mut package =
+            Self { suite, subject, folder, scratch, target, tests, has_unit_tests, shim };
         let source = package.fetch()?;
         package.fill(&source).map_err(|error| format!("{}: {error}", package.title()))?;
         let own = package.check()?;
         package.tests = package.test_files(&own)?;
+        package.has_unit_tests = own["targets"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|target| target["test"] == true && is_library(&target["kind"]));
         Ok(package)
     }
 
@@ -119,12 +134,24 @@ impl Package {
         format!("{} {}", self.suite.name, self.suite.version)
     }
 
+    /// Where the output of the tests goes.
+    pub fn logs(&self) -> PathBuf {
+        self.scratch.join("logs").join(self.suite.name)
+    }
+
+    /// The file that wakeful appends its reports to.
+    pub fn reports(&self) -> PathBuf {
+        self.logs().join("reports.txt")
+    }
+
     /// cargo, in this package, with this subject.
     pub fn cargo(&self, command: &str) -> Command {
         let mut cargo = self.plain_cargo(command);
         cargo.current_dir(&self.folder);
         cargo.args(["--config", "profile.dev.debug=\"line-tables-only\""]);
         cargo.args(["--config", "profile.dev.incremental=false"]);
+        // A new compiler's lints are not to refuse a crate that was published before.
+        cargo.args(["--config", "build.rustflags=[\"--cap-lints\", \"warn\"]"]);
         if self.subject == Subject::Shim {
             let patch = format!("patch.crates-io.tokio.path={:?}", self.shim.display().to_string());
             cargo.args(["--config", &patch]);
@@ -178,10 +205,35 @@ impl Package {
             }
             Kind::Dependent { .. } => {
                 copy_folder(source, &self.folder)?;
-                fs::read_to_string(source.join("Cargo.toml"))?
+                self.copy_readme(source)?;
+                self.mend_manifest(fs::read_to_string(source.join("Cargo.toml"))?)
             }
         };
         fs::write(self.folder.join("Cargo.toml"), format!("{manifest}\n[workspace]\n"))
+    }
+
+    /// Changes the dev-dependencies as the suite says.
+    fn mend_manifest(&self, mut manifest: String) -> String {
+        for name in self.suite.removed {
+            let title = format!("\n[dev-dependencies.{name}]\n");
+            if let Some(start) = manifest.find(&title) {
+                let end = manifest[start + 1..].find("\n[").map(|end| start + 1 + end);
+                manifest.replace_range(start..end.unwrap_or(manifest.len()), "");
+            }
+        }
+        for (name, table) in self.suite.added {
+            manifest += &format!("\n[dev-dependencies.{name}]\n{table}\n");
+        }
+        manifest
+    }
+
+    /// Puts the README into the folder above the package, where its repository has it: tests of `tower-http` read it.
+    fn copy_readme(&self, source: &Path) -> std::io::Result<()> {
+        let readme = source.join("README.md");
+        if let (Some(above), true) = (self.folder.parent(), readme.exists()) {
+            fs::copy(readme, above.join("README.md"))?;
+        }
+        Ok(())
     }
 
     /// Proves that the patch took effect, and returns what cargo says of the package.

@@ -1,6 +1,6 @@
-//! The tests that are known to fail, each with the deliberate difference that causes it.
+//! The tests that are known to fail, and the kinds of reports that are known to come, each with its reason.
 //!
-//! A test that fails and is not listed makes the run fail.
+//! A test that fails and is not listed makes the run fail. So does a report.
 
 /// The suite, the file, the test, the reason. A file's reason may stand for all of its tests (`*`).
 const REASONS: &[(&str, &str, &str, &str)] = &[
@@ -10,6 +10,12 @@ const REASONS: &[(&str, &str, &str, &str)] = &[
         "worker_total_busy_duration",
         "Fails sometimes on a busy machine. The test expects a busy time for every worker. On wakeful a worker that ran \
          no task has none, and one of two workers may run all five tasks.",
+    ),
+    (
+        "tokio",
+        "rt_unstable_metrics",
+        "worker_overflow_count",
+        "The test expects that the queue of a worker overflows with 300 tasks. On wakeful it holds 2048.",
     ),
     (
         "tokio",
@@ -25,4 +31,62 @@ pub fn reason(suite: &str, file: &str, test: &str) -> Option<&'static str> {
         entry.0 == suite && entry.1 == file && (entry.2 == test || entry.2 == "*")
     };
     REASONS.iter().find(is_it).map(|entry| entry.3)
+}
+
+/// The suite, the kind of report, and why the suite's tests cause it.
+const REPORTS: &[(&str, &str, &str)] = &[
+    (
+        "tokio",
+        "never polled",
+        "Tests of shutdown spawn a task and drop the runtime at once. One test does so with a thousand runtimes.",
+    ),
+    (
+        "tokio",
+        "orphan",
+        "The task awaits `pending()`, or a future that stores no waker. The test aborts it, or drops it with its set or \
+         runtime.",
+    ),
+    (
+        "tokio",
+        "unobserved panic",
+        "A task without a JoinHandle panics, in its poll or in its destructor. The test is about the destructor.",
+    ),
+    ("actix-rt", "blocked", "`join_another_arbiter` joins a thread inside of `block_on`, twice."),
+    (
+        "actix-server",
+        "orphan",
+        "The service awaits `pending()` after its reply, to be dropped with its server.",
+    ),
+    ("axum", "orphan", "The test's listener accepts one connection and then awaits `pending()`."),
+    (
+        "bb8",
+        "blocked",
+        "One poll of `join_all` polls 25,000 receivers, which takes more than 100 ms in a debug build.",
+    ),
+    (
+        "hyper-util",
+        "never polled",
+        "A test ends right after its client or server has spawned a task of a connection.",
+    ),
+    ("hyper-util", "orphan", "A connection awaits `pending()`, to be dropped with its runtime."),
+    (
+        "hyper-util",
+        "unobserved panic",
+        "The client speaks the other version of HTTP, and the server's task unwraps the error.",
+    ),
+    (
+        "quinn",
+        "never polled",
+        "A test makes an endpoint, which spawns a task, and ends without an await.",
+    ),
+    ("tokio-util", "never polled", "`runtime_gone` drops a runtime right after the spawn."),
+    (
+        "tokio-util",
+        "orphan",
+        "The task awaits `pending()`. The test aborts it, or drops it with its set.",
+    ),
+];
+
+pub fn report_reason(suite: &str, kind: &str) -> Option<&'static str> {
+    REPORTS.iter().find(|entry| entry.0 == suite && entry.1 == kind).map(|entry| entry.2)
 }

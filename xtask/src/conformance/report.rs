@@ -21,9 +21,11 @@ cargo xtask conformance --suite axum   # one suite; --list prints their names, -
 ```
 
 The command first checks that every tokio in the suite's dependencies is the shim. It compiles each test file by itself,
-with a time limit. A file that hangs or crashes is run again test by test. Unit tests count, documentation tests do not. Each
-run of a suite updates its row. The command fails if a test passes with the real tokio but not on wakeful, unless the reason
-is listed in `xtask/src/conformance/reasons.rs`.
+with a time limit. A file that hangs or crashes is run again test by test. Unit tests count, documentation tests do not. If
+the tests talk to PostgreSQL, the command starts the server that the system's packages have installed. Each run of
+a suite updates its row. The command fails if a test passes with the real tokio but not on wakeful, unless the reason
+is listed in `xtask/src/conformance/reasons.rs`. The packages of async-nats, axum-core, redis and tokio-rustls lack
+files or crates that their tests need, so these have no row.
 
 ## Suites
 ";
@@ -35,16 +37,27 @@ const COLUMNS: &str = "\
 
 const AREAS: &str = "## tokio's tests by area\n";
 
+const REPORTS: &str = "\
+## Reports during the tests
+
+wakeful reports tasks that cannot run, and more. These are all reports of the suites above; a suite without a row caused none.
+A report without a reason makes the command fail. [REPORTS.md](REPORTS.md) names the tests.
+";
+
+const REPORT_COLUMNS: &str = "\
+| suite | reports | kind | reason |
+| --- | ---: | --- | --- |
+";
+
 const LEFT_OUT: &str = "\
 ## Left out on purpose
 
 Compared with the public API of tokio 1.54.1, with the features `full` and `test-util`:
 
-- **Unstable API** (`--cfg tokio_unstable`). The tokio shim has `task::Builder`, `task::join_set::Builder`,
-  `runtime::UnhandledPanic`, `runtime::RngSeed` and the methods of `runtime::Builder` that go with them. It has no unstable
-  metrics and histograms, no task dumps, no hooks with `TaskMeta`, no alternative timer, no eager hand-off of the driver and
-  no events for `tracing`. `wakeful::inspect` has wakeful's own metrics, histograms and dumps, without a flag. There is no
-  driver to hand off, since each worker has its own.
+- **Unstable API** (`--cfg tokio_unstable`). The tokio shim has all of it but task dumps (`taskdump`) and events for
+  `tracing`: hooks with `TaskMeta`, `RuntimeMetrics` with exact histograms, `task::Builder`, `task::join_set::Builder`,
+  `UnhandledPanic`, `RngSeed`. The eager hand-off of the driver and the sharded queue of the blocking pool can be enabled and
+  change nothing: each worker has its own driver. `wakeful::inspect` has wakeful's own dumps, without a flag.
 - **Windows.** `net::windows` and `signal::windows` are missing: wakeful runs on Linux. Their tests are compiled on Windows only.
 - **`io::bsd`** (POSIX AIO readiness) exists on FreeBSD only.
 - **The features** `io-uring`, `schedule-latency`, `taskdump`, `tracing` and `parking_lot` exist and have no effect.
@@ -68,24 +81,48 @@ fn text(old: &str, result: &SuiteResult, date: &str, machine: &str) -> String {
                 return Some(row(result, date));
             }
             let start = format!("| {} |", suite.name);
+            let old = section(old, "## Suites\n");
             old.lines().find(|line| line.starts_with(&start)).map(|line| format!("{line}\n"))
+        })
+        .collect();
+    let reports: Vec<String> = SUITES
+        .iter()
+        .map(|suite| {
+            if suite.name == result.suite.name {
+                return report_rows(result);
+            }
+            let start = format!("| {} |", suite.name);
+            let old = section(old, REPORTS).lines().filter(|line| line.starts_with(&start));
+            old.map(|line| format!("{line}\n")).collect()
         })
         .collect();
     let areas = match result.suite.kind {
         Kind::OfTokio => areas(result),
-        Kind::Dependent { .. } => old_areas(old).to_owned(),
+        Kind::Dependent { .. } => section(old, AREAS).to_owned(),
     };
     format!(
-        "{OPENING}\n{COLUMNS}{}\nThe last run was on {machine}.\n\n{AREAS}\n{}\n\n{LEFT_OUT}",
+        "{OPENING}\n{COLUMNS}{}\nThe last run was on {machine}.\n\n{AREAS}\n{}\n\n\
+         {REPORTS}\n{REPORT_COLUMNS}{}\n{LEFT_OUT}",
         rows.concat(),
-        areas.trim_end()
+        areas.trim_end(),
+        reports.concat(),
     )
 }
 
-/// The table of areas in an earlier version of the document.
-fn old_areas(old: &str) -> &str {
-    let (_, rest) = old.split_once(AREAS).unwrap_or_default();
-    rest.split("## ").next().unwrap_or_default().trim()
+/// What an earlier version of the document has below `heading`.
+fn section<'d>(old: &'d str, heading: &str) -> &'d str {
+    let title = heading.lines().next().unwrap_or_default();
+    let (_, rest) = old.split_once(title).unwrap_or_default();
+    rest.split("\n## ").next().unwrap_or_default().trim()
+}
+
+/// The reports of each kind.
+fn report_rows(result: &SuiteResult) -> String {
+    let row = |(kind, number): (&String, &usize)| {
+        let why = result.report_reason(kind).unwrap_or("No reason is known yet.");
+        format!("| {} | {number} | {kind} | {why} |\n", result.suite.name)
+    };
+    result.reports.iter().map(row).collect()
 }
 
 fn row(result: &SuiteResult, date: &str) -> String {
@@ -128,6 +165,7 @@ fn remarks(result: &SuiteResult) -> String {
         .collect();
     if !fail_on_both.is_empty() {
         remarks.push(format!("Fails with both: {}.", names(&fail_on_both)));
+        remarks.extend(result.suite.remark.map(str::to_owned));
     }
     for (files, why) in result.suite.skipped {
         remarks.push(format!("Not run: `tests/{files}`, which {why}."));
@@ -210,7 +248,10 @@ mod tests {
 
     #[test]
     fn the_rows_of_other_suites_stay() {
-        let first = text("", &result(), "today", "a machine");
+        let mut first = result();
+        first.count_reports("orphan\tprogram\n");
+        let first = text("", &first, "today", "a machine");
+        assert!(first.contains("| tokio | 1 | orphan | The task awaits"), "{first}");
         let other = SuiteResult::new(&SUITES[1], "tokio-stream".into());
         let second = text(&first, &other, "tomorrow", "a machine");
         assert!(second.contains("| tokio-stream | 0.1.19 | 0 |"), "{second}");

@@ -1,5 +1,7 @@
 //! The suites, and the area of tokio that each test file covers.
 
+use super::server;
+
 /// The tests of one published crate.
 pub struct Suite {
     /// The crate's name.
@@ -8,6 +10,14 @@ pub struct Suite {
     pub kind: Kind,
     /// Test files that are not run, each with the reason. A name may end in `*`.
     pub skipped: &'static [(&'static str, &'static str)],
+    /// The server that the tests talk to.
+    pub server: Option<server::Kind>,
+    /// Dev-dependencies that the tests need and the published manifest lacks, each with the text of its table.
+    pub added: &'static [(&'static str, &'static str)],
+    /// Dev-dependencies that only benchmarks and skipped files need.
+    pub removed: &'static [&'static str],
+    /// Why tests fail on both, if they do.
+    pub remark: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,12 +29,42 @@ pub enum Kind {
 }
 
 const fn dependent(name: &'static str, version: &'static str, features: &'static str) -> Suite {
-    Suite { name, version, kind: Kind::Dependent { features }, skipped: &[] }
+    let kind = Kind::Dependent { features };
+    Suite {
+        name,
+        version,
+        kind,
+        skipped: &[],
+        server: None,
+        added: &[],
+        removed: &[],
+        remark: None,
+    }
 }
 
 impl Suite {
     const fn skip(mut self, skipped: &'static [(&'static str, &'static str)]) -> Self {
         self.skipped = skipped;
+        self
+    }
+
+    const fn with_server(mut self, server: server::Kind) -> Self {
+        self.server = Some(server);
+        self
+    }
+
+    const fn add(mut self, added: &'static [(&'static str, &'static str)]) -> Self {
+        self.added = added;
+        self
+    }
+
+    const fn remove(mut self, removed: &'static [&'static str]) -> Self {
+        self.removed = removed;
+        self
+    }
+
+    const fn remark(mut self, remark: &'static str) -> Self {
+        self.remark = Some(remark);
         self
     }
 
@@ -36,33 +76,53 @@ impl Suite {
 
 /// Published crates whose packages contain their tests.
 pub const SUITES: &[Suite] = &[
-    Suite { name: "tokio", version: "1.54.1", kind: Kind::OfTokio, skipped: &[] },
+    Suite { kind: Kind::OfTokio, ..dependent("tokio", "1.54.1", "") },
     dependent("tokio-stream", "0.1.19", "full"),
     dependent("tokio-test", "0.4.6", ""),
     dependent("tokio-util", "0.7.20", "full"),
-    dependent("actix-codec", "0.5.4", ""),
+    dependent("actix-codec", "0.5.4", "").remove(&["criterion"]),
     dependent("actix-rt", "2.15.0", ""),
     dependent("actix-server", "2.10.0", ""),
-    dependent("async-nats", "0.51.0", "").skip(&[("*", "needs a nats-server")]),
-    dependent("async-stream", "0.3.6", ""),
+    dependent("astral-tokio-tar", "0.7.0", ""),
+    dependent("async-stream", "0.3.6", "")
+        .add(&[("tokio-test", "version = \"0.4\"")])
+        .remark("It compares the messages of another version of the compiler."),
     dependent("axum", "0.8.9", "__private,axum-macros/__private,http2,macros,multipart,ws"),
-    dependent("axum-core", "0.5.6", ""),
     dependent("bb8", "0.9.1", ""),
-    dependent("deadpool", "0.13.1", "rt_tokio_1,serde"),
-    dependent("h2", "0.4.20", "stream,unstable"),
-    dependent("hyper", "1.12.0", "full"),
-    dependent("hyper-util", "0.1.21", "full"),
+    dependent("deadpool", "0.13.1", "rt_tokio_1,serde").remove(&["criterion"]),
+    dependent("deadpool-postgres", "0.14.2", "serde").with_server(server::Kind::PostgreSql),
+    dependent("h2", "0.4.20", "stream,unstable")
+        .remove(&["tokio-rustls", "webpki-roots"])
+        .remark("The package lacks the files that `hpack::test::fixture` reads."),
+    dependent("hyper", "1.12.0", "full").remove(&["tracing-subscriber"]),
+    dependent("hyper-util", "0.1.21", "full").remark("It looks up a name on the internet."),
+    dependent("kanal", "0.1.1", ""),
     dependent("leaky-bucket", "1.1.2", ""),
     dependent("mini-redis", "0.4.1", ""),
     dependent("openraft", "0.9.25", "serde"),
-    dependent("quinn", "0.11.12", "").skip(&[("post_quantum", "needs aws-lc-rs")]),
-    dependent("reqwest", "0.13.5", "blocking,cookies,gzip,json,multipart,stream"),
+    dependent("process-wrap", "10.0.1", "std,tokio1")
+        .remark("These expect an init process that reaps orphans."),
+    dependent("quinn", "0.11.12", "")
+        .remove(&["bencher", "clap", "directories-next", "url"])
+        .skip(&[("post_quantum", "needs aws-lc-rs")]),
+    dependent("stream-cancel", "0.8.2", ""),
+    dependent("tokio-io-timeout", "1.2.1", ""),
+    dependent("tokio-postgres", "0.7.18", "")
+        .remove(&["criterion", "env_logger"])
+        .with_server(server::Kind::PostgreSql),
+    dependent("tokio-process-stream", "0.4.1", ""),
     dependent("tokio-retry", "0.3.2", ""),
-    dependent("tokio-rustls", "0.26.6", "early-data"),
-    dependent("tokio-tungstenite", "0.30.0", ""),
-    dependent("tonic", "0.14.9", "gzip,tls-ring"),
+    dependent("tokio-seqpacket", "0.9.1", ""),
+    dependent("tokio-tungstenite", "0.30.0", "").remove(&[
+        "env_logger",
+        "http-body-util",
+        "hyper",
+        "hyper-util",
+    ]),
+    dependent("tonic", "0.14.9", "gzip,tls-ring").remove(&["bencher"]),
     dependent("tower", "0.5.3", "full"),
-    dependent("tower-http", "0.7.1", "full"),
+    dependent("tower-http", "0.7.1", "full")
+        .remark("The package lacks the files that tests of `services::fs` read."),
     dependent("tower-test", "0.4.0", ""),
 ];
 

@@ -1,5 +1,6 @@
 //! Counts the outcomes of a suite's tests.
 
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 use super::reasons;
@@ -119,11 +120,26 @@ pub struct SuiteResult {
     pub on_tokio: Option<Counts>,
     /// Tests that pass on wakeful and not with the real tokio.
     pub only_on_wakeful: Vec<String>,
+    /// How many reports of each kind wakeful has made.
+    pub reports: BTreeMap<String, usize>,
 }
 
 impl SuiteResult {
     pub fn new(suite: &'static Suite, title: String) -> Self {
-        Self { suite, title, files: Vec::new(), on_tokio: None, only_on_wakeful: Vec::new() }
+        let (files, only_on_wakeful, reports) = Default::default();
+        Self { suite, title, files, on_tokio: None, only_on_wakeful, reports }
+    }
+
+    /// Counts the lines of the file that wakeful appends its reports to. Each begins with the kind.
+    pub fn count_reports(&mut self, lines: &str) {
+        for kind in lines.lines().filter_map(|line| line.split('\t').next()) {
+            *self.reports.entry(kind.replace('_', " ")).or_default() += 1;
+        }
+    }
+
+    /// Why the tests cause reports of this kind, where that is intended.
+    pub fn report_reason(&self, kind: &str) -> Option<&'static str> {
+        reasons::report_reason(self.suite.name, kind)
     }
 
     pub fn counts(&self) -> Counts {
@@ -168,13 +184,16 @@ impl SuiteResult {
         }
     }
 
-    /// Nothing hangs, everything compiles, and whatever fails has its reason.
+    /// Nothing hangs, everything compiles, and every failure and every kind of report has its reason.
     pub fn is_as_expected(&self) -> bool {
         let Counts { hung, files_not_compiling, .. } = self.counts();
         let explained = |file: &FileResult| {
             file.not_passing().all(|(test, _)| self.reason(file, test).is_some())
         };
-        hung + files_not_compiling == 0 && self.files.iter().all(explained)
+        let reported = |kind: &String| self.report_reason(kind).is_some();
+        hung + files_not_compiling == 0
+            && self.files.iter().all(explained)
+            && self.reports.keys().all(reported)
     }
 
     /// Why a test does not pass, where that is intended.
@@ -193,6 +212,10 @@ impl SuiteResult {
                 let why = self.reason(file, test).unwrap_or("NO REASON IS KNOWN");
                 println!("  {}::{test}: {outcome:?}: {why}", file.name);
             }
+        }
+        for (kind, number) in &self.reports {
+            let why = self.report_reason(kind).unwrap_or("NO REASON IS KNOWN");
+            println!("  reports: {number} {kind}: {why}");
         }
     }
 }
@@ -234,6 +257,17 @@ mod tests {
         assert_eq!(outcomes, [Passed, Passed, FailsWithTokioToo, Hung]);
         assert_eq!(ours.only_on_wakeful, ["fs::b"]);
         assert_eq!(ours.on_tokio.unwrap().passed, 2);
+        assert!(!ours.is_as_expected());
+    }
+
+    #[test]
+    fn reports_without_a_reason_are_not_expected() {
+        let mut ours = result([Outcome::Passed; 4]);
+        ours.count_reports("orphan\tprogram\ttime\ttext\nnever_polled\tprogram\ttime\ttext\n");
+        ours.count_reports("orphan\tprogram\ttime\ttext\n");
+        assert_eq!((ours.reports["orphan"], ours.reports["never polled"]), (2, 1));
+        assert!(ours.is_as_expected());
+        ours.count_reports("deadlock\tprogram\ttime\ttext\n");
         assert!(!ours.is_as_expected());
     }
 

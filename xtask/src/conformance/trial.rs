@@ -14,8 +14,7 @@ pub fn run(
     executable: &Path,
     options: &Options,
 ) -> Result<FileResult, String> {
-    let logs = package.scratch.join("logs").join(package.suite.name);
-    fs::create_dir_all(&logs).map_err(|error| format!("{}: {error}", logs.display()))?;
+    let logs = package.logs();
     let log = logs.join(format!("{name}.log"));
     let threads = format!("--test-threads={}", options.threads);
     let end = process::run(package, executable, &[&threads], &log, options.limit)?;

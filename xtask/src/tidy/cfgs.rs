@@ -1,5 +1,5 @@
 //! Sources use few `cfg`s: the one custom cfg is `loom`, used in the module `sys` and on the `mod` of a
-//! model or test.
+//! model or test. The tokio shim also asks for `tokio_unstable`, which programs set for tokio.
 //!
 //! wakeful builds on Linux only, so only the files in [`SYSTEM_HOMES`] ask for the system.
 
@@ -15,6 +15,9 @@ const KNOWN: &[&str] = &["debug_assertions", "doc", "feature", "loom", "miri", "
 /// whether a project can run on it.
 const SYSTEM_HOMES: &[&str] = &["crates/wakeful/src/lib.rs", "crates/cargo-wakeful/src/doctor.rs"];
 
+/// Where `tokio_unstable` may be asked for.
+const TOKIO_SHIM: &str = "crates/tokio/";
+
 /// Where `loom` may be asked for anywhere.
 const LOOM_HOMES: &[&str] = &["crates/wakeful/src/sys/", "crates/wakeful/src/sys.rs"];
 
@@ -25,7 +28,8 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         for (line, predicate, declares_tests) in uses(&rust.source) {
             let names = predicate.names();
             for name in &names {
-                if !KNOWN.contains(name) && !name.starts_with("target_") {
+                let is_for_tokio = *name == "tokio_unstable" && file.path.starts_with(TOKIO_SHIM);
+                if !KNOWN.contains(name) && !name.starts_with("target_") && !is_for_tokio {
                     let message = format!("`cfg({name})` is not one of ours; decide at run time");
                     findings.push(Finding::new(&file.path, line, message));
                 }
@@ -81,8 +85,10 @@ mod tests {
                     fn g() -> bool { cfg!(debug_assertions) }\n#[cfg_attr(doc, doc(hidden))]\nfn h() {}\n";
         let sys = "#[cfg(loom)]\nuse loom::sync;\n#[cfg(not(loom))]\nuse std::sync;\n";
         let lib = "#[cfg(not(target_os = \"linux\"))]\ncompile_error!(\"no\");\n";
+        let shim = "#[cfg(tokio_unstable)]\npub use wakeful::runtime::TaskMeta;\n";
         let files = [
             (FILE, text),
+            ("crates/tokio/src/runtime.rs", shim),
             ("crates/wakeful/src/sys/mod.rs", sys),
             ("crates/wakeful/src/lib.rs", lib),
         ];

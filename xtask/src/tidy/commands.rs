@@ -51,16 +51,10 @@ fn problems(tree: &Tree, command: &str) -> Vec<String> {
             ["xtask", name] if !is_xtask_command(name) => {
                 problems.push(format!("`cargo xtask {name}`: xtask has no such command"));
             }
-            ["--test", name] if !has_file(tree, &folder, &[format!("/tests/{name}.rs")]) => {
+            ["--test", name] if !has_target(tree, &folder, "tests", name) => {
                 problems.push(format!("`--test {name}`: no package has such a test file"));
             }
-            ["--example", name]
-                if !has_file(
-                    tree,
-                    &folder,
-                    &[format!("/examples/{name}.rs"), format!("/examples/{name}/main.rs")],
-                ) =>
-            {
+            ["--example", name] if !has_target(tree, &folder, "examples", name) => {
                 problems.push(format!("`--example {name}`: no package has such an example"));
             }
             _ => {}
@@ -82,7 +76,9 @@ fn is_xtask_command(name: &str) -> bool {
     crate::COMMANDS.iter().any(|(command, _)| *command == name)
 }
 
-fn has_file(tree: &Tree, folder: &str, ends: &[String]) -> bool {
+/// Returns whether a package in `folder` has a test or an example of that name: a file, or a folder with `main.rs`.
+fn has_target(tree: &Tree, folder: &str, kind: &str, name: &str) -> bool {
+    let ends = [format!("/{kind}/{name}.rs"), format!("/{kind}/{name}/main.rs")];
     let is_named = |path: &str| ends.iter().any(|end| path.ends_with(end.as_str()));
     tree.files.iter().any(|file| file.path.starts_with(folder) && is_named(&file.path))
 }
@@ -92,13 +88,14 @@ mod tests {
     use super::{DOCUMENT, check};
     use crate::tidy::testing::places;
 
-    const FILES: [(&str, &str); 6] = [
+    const FILES: [(&str, &str); 7] = [
         (".ci/run", "#!/bin/sh\n"),
         ("bench/cost", "#!/bin/sh\n"),
         ("bench/tests/ratios.rs", "fn a() {}\n"),
         ("crates/wakeful/examples/mini.rs", "fn main() {}\n"),
         ("crates/wakeful/examples/tour/main.rs", "fn main() {}\n"),
         ("crates/wakeful/tests/orphans.rs", "fn a() {}\n"),
+        ("crates/wakeful/tests/why/main.rs", "fn main() {}\n"),
     ];
 
     fn findings_of(document: &str) -> Vec<String> {
@@ -111,7 +108,7 @@ mod tests {
     fn commands_that_exist_pass() {
         let document = "```sh\n.ci/run\n```\n| a | `cargo xtask tidy` |\n\
                         `cargo xtask` prints options; `cargo xtask loom mpsc`\n\
-                        `A=1 cargo test -p wakeful --test orphans`\n\
+                        `A=1 cargo test -p wakeful --test orphans --test why`\n\
                         `cargo run --example tour`, `cargo run --example mini`\n\
                         `(cd bench && cargo test --test ratios)`, `A=$PWD/a bench/cost main`\n";
         assert_eq!(findings_of(document), [""; 0]);

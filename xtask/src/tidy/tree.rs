@@ -40,7 +40,7 @@ impl Rust {
 /// Returns whether a folder is made by tools. The checks skip such folders.
 fn is_foreign(name: &str) -> bool {
     let hidden = name.starts_with('.') && ![".cargo", ".ci", ".github"].contains(&name);
-    hidden || name == "target" || name.starts_with("target-")
+    hidden || ["target", "node_modules"].contains(&name) || name.starts_with("target-")
 }
 
 impl Tree {
@@ -199,6 +199,7 @@ mod tests {
     #[test]
     fn folders_made_by_tools_are_foreign() {
         assert!(is_foreign("target") && is_foreign("target-loom") && is_foreign(".git"));
+        assert!(is_foreign("node_modules"));
         assert!(!is_foreign(".ci") && !is_foreign("crates"));
     }
 }
