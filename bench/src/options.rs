@@ -95,12 +95,13 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String>
             "--serve" => return Ok(Command::Serve { service: value()?, peer: value()? }),
             "--load" => {
                 let addr = value()?;
-                let addr = addr.parse().map_err(|_| format!("{addr} is no address with a port"))?;
+                let addr =
+                    addr.parse().map_err(|_| format!("{addr} is not an address with a port"))?;
                 let connections = number(&word, &value()?)? as usize;
                 return Ok(Command::Load { addr, connections });
             }
             "--batches" => batches = Some(number(&word, &value()?)?),
-            _ => return Err(format!("{word} is no option of this program; see --help")),
+            _ => return Err(format!("{word} is not an option of this program; see --help")),
         }
     }
     match (cell, batches) {

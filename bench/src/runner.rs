@@ -41,7 +41,7 @@ pub struct Outcome<'a> {
     pub flavor: Flavor,
     /// Per operation, in order of the rounds.
     pub samples: Vec<f64>,
-    /// The other figures of a row about sockets, likewise.
+    /// The other figures of a row about sockets, per request and in order of the rounds.
     pub more: BTreeMap<&'static str, Vec<f64>>,
     /// Why it failed; it was left out of later rounds then.
     pub failure: Option<String>,

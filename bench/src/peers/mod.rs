@@ -73,7 +73,7 @@ pub trait Peer: Sized + 'static {
     /// Starts the runtime with its workers.
     fn build() -> Self;
 
-    /// Drives `future` on the calling thread, which is no worker.
+    /// Drives `future` on the calling thread, which is not a worker.
     fn block_on<F: Future>(&self, future: F) -> F::Output;
 
     /// Spawns from inside a task (or from inside `block_on` on a single thread).
@@ -105,7 +105,7 @@ pub trait Peer: Sized + 'static {
     }
 }
 
-/// A peer that takes tasks from threads that are no workers.
+/// A peer that takes tasks from threads that are not workers.
 pub trait Remote: Peer {
     type Spawner: Clone + Send + 'static;
 

@@ -59,7 +59,7 @@ pub fn rows() -> Vec<Row> {
         ),
         row(
             "file_read_64",
-            "the same, 64 tasks at once; per read",
+            "4 KiB from anywhere in a cached file, 64 tasks at once; per read",
             READS,
             Target::both(0.12),
             limits(

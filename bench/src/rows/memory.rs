@@ -36,7 +36,7 @@ pub fn rows() -> Vec<Row> {
         },
         Row {
             name: "mem100",
-            what: "the same, the future capturing 100 bytes",
+            what: "resident bytes per idle task, the future capturing 100 bytes",
             unit: Unit::Bytes,
             ops_per_batch: 1,
             target: Target::both(0.52),
@@ -78,7 +78,7 @@ fn bytes_per_idle_task<P: Peer, const CAPTURED: usize>() -> Work {
             spawn_idle::<P, CAPTURED>(TASKS).await;
             resident_bytes() - before
         });
-        // Dropping a million tasks is no part of this row.
+        // Dropping a million tasks is not part of this row.
         mem::forget(peer);
         grown as f64 / TASKS as f64
     })

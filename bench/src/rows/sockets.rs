@@ -40,17 +40,36 @@ pub fn rows() -> Vec<Row> {
     };
     vec![
         echo("echo_c1", "64 bytes and their echo over 1 connection, all on one core", 1, Together),
-        echo("echo_c1_apart", "the same, server and load each on its own core", 1, Apart),
-        echo("echo_c1_free", "the same, unpinned", 1, Free),
+        echo(
+            "echo_c1_apart",
+            "64 bytes and their echo over 1 connection, server and load each on its own core",
+            1,
+            Apart,
+        ),
+        echo("echo_c1_free", "64 bytes and their echo over 1 connection, unpinned", 1, Free),
         echo("echo_c64", "64 bytes and their echo, 64 connections, all on one core", 64, Together),
-        echo("echo_c64_apart", "the same, server and load each on its own core", 64, Apart),
-        echo("echo_c64_free", "the same, unpinned", 64, Free),
+        echo(
+            "echo_c64_apart",
+            "64 bytes and their echo over 64 connections, server and load each on its own core",
+            64,
+            Apart,
+        ),
+        echo("echo_c64_free", "64 bytes and their echo over 64 connections, unpinned", 64, Free),
         echo("echo_c512", "64 bytes and their echo, 512 connections, on one core", 512, Together),
-        echo("echo_c512_apart", "the same, server and load each on its own core", 512, Apart),
-        echo("echo_c512_free", "the same, unpinned", 512, Free),
+        echo(
+            "echo_c512_apart",
+            "64 bytes and their echo over 512 connections, server and load each on its own core",
+            512,
+            Apart,
+        ),
+        echo("echo_c512_free", "64 bytes and their echo over 512 connections, unpinned", 512, Free),
         http("http_c64", "hyper says hello to wrk over 64 connections, all on one core", Together),
-        http("http_c64_apart", "the same, server and wrk each on its own core", Apart),
-        http("http_c64_free", "the same, unpinned", Free),
+        http(
+            "http_c64_apart",
+            "HTTP over 64 connections, server and wrk each on its own core",
+            Apart,
+        ),
+        http("http_c64_free", "HTTP over 64 connections, unpinned", Free),
         busy(),
     ]
 }

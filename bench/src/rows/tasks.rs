@@ -46,7 +46,7 @@ fn spawn_rows() -> Vec<Row> {
         },
         Row {
             name: "spawn_remote",
-            what: "200,000 tasks spawned from a thread that is no worker, until all have run; per task",
+            what: "200,000 tasks spawned from a thread that is not a worker, until all have run; per task",
             unit: Unit::Nanoseconds,
             ops_per_batch: REMOTE,
             target: Target::both(0.55),
@@ -78,7 +78,7 @@ fn yield_rows() -> Vec<Row> {
         },
         Row {
             name: "yield_wake",
-            what: "the same, each task waking itself by reference",
+            what: "1,000 tasks, each wakes itself by reference and yields, 1,000 times; per yield",
             unit: Unit::Nanoseconds,
             ops_per_batch: CROWD,
             target: Target::each(0.80, 0.70),

@@ -1,4 +1,4 @@
-//! Rows about wakes that come from a thread which is no worker.
+//! Rows about wakes that come from a thread which is not a worker.
 
 use std::future::poll_fn;
 use std::hint::spin_loop;
@@ -27,7 +27,7 @@ pub fn rows() -> Vec<Row> {
         },
         Row {
             name: "wake_cross_parked",
-            what: "the same after a pause of 30 us, which is part of the figure: the runtime sleeps",
+            what: "a foreign thread pauses for 30 us, so that the runtime sleeps, then wakes a task; with the pause",
             unit: Unit::Nanoseconds,
             ops_per_batch: 1,
             target: Target::both(1.0),
