@@ -1,13 +1,13 @@
 // End-to-end tests of the live page, in Chromium.
 //
 //   npm ci
-//   node browser.mjs --url URL [--many URL] [--blocked URL] [--runtimes URL] [--shots FOLDER]
+//   node browser.mjs --url URL [--many URL] [--blocked URL] [--runtimes URL] [--shots FOLDER] [--limits]
 //
 // --url      a program with two tasks, "first" and "second", in a deadlock over two mutexes; a task named
 //            <script>alert(1)</script>; at least 20 tasks; a task that has spawned others; workers that poll
 //            at least once a second
-// --many     a program with 100,000 tasks: the first screen within a second, smooth scrolling; prints the times
-// --blocked  a program whose every worker is blocked: the page must show it, within 100 ms
+// --many     a program with 100,000 tasks
+// --blocked  a program whose every worker is blocked: the page must show it
 // --runtimes a program with a runtime of two workers and two more, "database" and "mailer", each with a task named after
 //            it; with a task "victim", which the page may abort
 // --axum     an axum program on the tokio shim, which waits for connections
@@ -15,8 +15,10 @@
 // --deadlock the names of the two tasks, "first,second" unless given
 //
 // The URLs are those that the programs print, with their tokens. CHROMIUM names the browser if it is not at
-// /usr/bin/chromium. A check fails also if the page logs an error, violates its policy or opens a dialog. A time is the
-// best of some attempts: it tells what the page can do, on a machine that other programs use too.
+// /usr/bin/chromium. A check fails also if the page logs an error, violates its policy or opens a dialog.
+//
+// Measured times are printed beside their limits. Only with --limits does a check fail because of a time, since other
+// programs may use the machine: `bench/page browser` does that.
 
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
@@ -33,10 +35,11 @@ const { values: options } = parseArgs({
     runtimes: text,
     shots: text,
     deadlock: text,
+    limits: { type: 'boolean' },
   },
 });
 if (!['url', 'many', 'blocked', 'axum', 'runtimes'].some((name) => options[name])) {
-  console.error('usage: node browser.mjs --url URL [--many URL] [--blocked URL] [--runtimes URL] [--shots FOLDER]');
+  console.error('usage: node browser.mjs --url URL [--many URL] [--blocked URL] [--runtimes URL] [--shots FOLDER] [--limits]');
   process.exit(2);
 }
 const [FIRST, SECOND] = (options.deadlock || 'first,second').split(',');
@@ -67,7 +70,7 @@ let failed = 0;
 /** Opens the page as a reader would: by the printed URL, in a browser of its own. */
 async function visit(url, hash = '', settings = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...settings });
-  context.setDefaultTimeout(15000);
+  context.setDefaultTimeout(60000);
   const page = await context.newPage();
   page.on('pageerror', (error) => troubles.push(`error: ${error.stack}`));
   page.on('dialog', (dialog) => {
@@ -102,6 +105,13 @@ async function check(name, run) {
   } finally {
     await Promise.all(browser.contexts().map((context) => context.close()));
   }
+}
+
+/** Prints the best of the measured times. With --limits, a time over the limit fails the check. */
+function measured(what, times, limit) {
+  const best = Math.min(...times);
+  console.log(`        ${what}: ${best.toFixed(1)} ms at best of ${times.length}, limit ${limit} ms`);
+  if (options.limits) assert.ok(best < limit, `${what} took ${best} ms`);
 }
 
 const rows = (page) => page.locator('.vt-row:not([hidden]):not(.is-missing)');
@@ -460,8 +470,7 @@ async function manyChecks(url) {
       assert.ok(alive >= 100_000);
       await page.context().close();
     }
-    console.log(`        complete after ${times.map((time) => Math.round(time)).join(', ')} ms`);
-    assert.ok(Math.min(...times) < LIMITS.firstScreen, `the first screen took ${Math.min(...times)} ms`);
+    measured('the first screen', times, LIMITS.firstScreen);
   });
 
   await check('100,000 tasks: scrolling', async (open) => {
@@ -478,7 +487,7 @@ async function manyChecks(url) {
       slow.push(Number(at(0.5)));
     }
     assert.ok((await page.locator('.vt-row').count()) < 120, 'only rows that are seen exist');
-    assert.ok(Math.min(...slow) < LIMITS.frame, `p50 is ${Math.min(...slow)} ms`);
+    measured('p50 of the frames', slow, LIMITS.frame);
     await page.keyboard.press('End');
     await settled(page, () =>
       [...document.querySelectorAll('.vt-row[aria-selected=true]')].some(
@@ -523,8 +532,7 @@ async function blockedChecks(url) {
       }
       return times;
     }, ATTEMPTS);
-    console.log(`        overview answered after ${times.map((time) => Math.round(time)).join(', ')} ms`);
-    assert.ok(Math.min(...times) < LIMITS.answer, `the page answers after ${Math.min(...times)} ms`);
+    measured('the answer of a blocked program', times, LIMITS.answer);
   });
 }
 
