@@ -14,8 +14,9 @@ usage: cargo wakeful run|test|bench|build|check|clippy|doc|tree [arguments of th
 
 --page turns the program's live page on (WAKEFUL_PAGE=1) and opens it in the browser.
 top shows the live page of a running program in the terminal: its state, findings, workers, groups and tasks. URL is
-what the program printed. Without URL and PID, it shows the only process of the user that has a page. --once prints
-the state once. Press ? for the keys.
+what the program printed; since other users can read arguments, and it has a token, better pass it as the environment
+variable WAKEFUL_PAGE_URL. Without URL and PID, top shows the only process of the user that has a page. --once prints the
+state once. Press ? for the keys.
 
 The manifest and the lock file stay as they are. Build output goes to the folder `wakeful` in the target folder.
 WAKEFUL_TOKIO_SHIM is the folder of the tokio shim, the package that replaces tokio. The default is crates/tokio of the

@@ -257,6 +257,93 @@ fn a_hook_for_spawns_may_panic() {
     }
 }
 
+/// A thread outside of the runtime calls the hook, and the runtime ends meanwhile: it drops the future, once.
+#[test]
+fn a_hook_for_spawns_may_panic_after_the_runtime_has_ended() {
+    for (_, mut builder) in serial_builders() {
+        let (in_hook, hook_began) = std::sync::mpsc::channel();
+        let (end_runtime, runtime_ended) = std::sync::mpsc::channel::<()>();
+        let runtime_ended = Mutex::new(runtime_ended);
+        let rt = watch(
+            "a spawn hook that outlives its runtime",
+            builder.on_task_spawn(move |_| {
+                in_hook.send(()).unwrap();
+                runtime_ended.lock().unwrap().recv().unwrap();
+                resume_unwind(Box::new("planted"));
+            }),
+        );
+        let drops = Arc::new(AtomicUsize::new(0));
+        let counted = CountsDrops(drops.clone());
+        let handle = rt.handle().clone();
+        let spawner = std::thread::spawn(move || {
+            let spawn = || drop(handle.spawn(async move { drop(counted) }));
+            catch_unwind(AssertUnwindSafe(spawn)).is_err()
+        });
+        hook_began.recv().unwrap();
+        drop(rt);
+        end_runtime.send(()).unwrap();
+        assert!(spawner.join().unwrap());
+        assert_eq!(drops.load(SeqCst), 1);
+    }
+}
+
+struct CountsDrops(Arc<AtomicUsize>);
+
+impl Drop for CountsDrops {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+/// While the only worker is stuck, a spare worker calls the hook, which blocks in place until the worker has left the
+/// runtime. The spare worker holds the task meanwhile, so it is the last to leave.
+#[test]
+fn a_hook_on_a_spare_worker_may_block_in_place_while_the_runtime_ends() {
+    let (in_hook, hook_began) = std::sync::mpsc::channel();
+    let (release_hook, hook_released) = std::sync::mpsc::channel::<()>();
+    let (left, worker_left) = std::sync::mpsc::channel();
+    let (release_worker, worker_released) = std::sync::mpsc::channel::<()>();
+    let hook_released = Mutex::new(hook_released);
+    let held = Arc::new(Mutex::new(None));
+    let is_held = held.clone();
+    let rt = Builder::new_multi_thread()
+        .worker_threads(1)
+        .on_report(|_| ())
+        .on_before_task_poll(move |task| {
+            if is_held.lock().unwrap().take_if(|id| *id == task.id()).is_some() {
+                in_hook.send(()).unwrap();
+                block_in_place(|| hook_released.lock().unwrap().recv().unwrap());
+            }
+        })
+        .on_thread_stop(move || _ = left.send(()))
+        .build()
+        .unwrap();
+    let (enter, worker_entered) = std::sync::mpsc::channel();
+    rt.spawn(async move {
+        enter.send(()).unwrap();
+        worker_released.recv().unwrap();
+    });
+    worker_entered.recv().unwrap();
+    let drops = Arc::new(AtomicUsize::new(0));
+    let counted = CountsDrops(drops.clone());
+    {
+        let mut held = held.lock().unwrap();
+        *held = Some(rt.spawn(async move { drop(counted) }).id());
+    }
+    hook_began.recv().unwrap();
+    let ending = std::thread::spawn(move || drop(rt));
+    release_worker.send(()).unwrap();
+    worker_left.recv().unwrap();
+    // A runtime that ends without the spare worker drops the task in this time.
+    for _ in 0..20_000 {
+        std::thread::yield_now();
+    }
+    assert_eq!(drops.load(SeqCst), 0, "the spare worker still holds the task");
+    release_hook.send(()).unwrap();
+    ending.join().unwrap();
+    assert_eq!(drops.load(SeqCst), 1);
+}
+
 /// The end of a task is certain, whatever the hook does.
 #[test]
 fn a_hook_for_ends_may_panic() {

@@ -76,6 +76,26 @@ fn notes_what_happens_while_it_is_on() {
     }
 }
 
+/// A poll that was begun for the trace alone stands for no other poll, also if the recording ends before it does.
+#[test]
+fn the_end_of_a_recording_leaves_the_metrics_right() {
+    for rt in runtimes() {
+        let handle = rt.handle().clone();
+        handle.record(true);
+        let task = rt.spawn(async move {
+            for n in 0..200 {
+                if n == 20 {
+                    Handle::current().record(false);
+                }
+                yield_now().await;
+            }
+        });
+        rt.block_on(task).unwrap();
+        let count = handle.metrics().poll_times().count();
+        assert!(count < 10_000, "{count} polls were counted, of about 200");
+    }
+}
+
 /// The marks of one kind on one row of the trace.
 fn marks(trace: &str, row: &str, kind: &str) -> usize {
     let named = format!("\"args\":{{\"name\":\"{row}\"}}");

@@ -31,6 +31,10 @@ use std::time::Duration;
 /// The longest time until a new answer is drawn.
 const FRAME: Duration = Duration::from_millis(50);
 
+/// The environment variable that names the page if no argument does. Unlike an argument, other users of the
+/// machine cannot read it.
+const URL_VARIABLE: &str = "WAKEFUL_PAGE_URL";
+
 /// Removes control characters, and characters that change the direction of text.
 ///
 /// Names and sites come from the inspected program. They must not control the terminal.
@@ -72,7 +76,8 @@ impl Arguments {
 /// Runs the command.
 pub fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
     let arguments = Arguments::parse(arguments)?;
-    let page = choose(arguments.page.as_deref(), advertised::all(&advertised::folder()))?;
+    let argument = arguments.page.or_else(|| std::env::var(URL_VARIABLE).ok());
+    let page = choose(argument.as_deref(), advertised::all(&advertised::folder()))?;
     if arguments.is_once || !stdout().is_terminal() || !stdin().is_terminal() {
         print!("{}", once::snapshot(&page)?);
     } else {

@@ -59,6 +59,15 @@ pub(crate) fn set_list(list: List) {
     let _ = LIST.set(list);
 }
 
+/// Calls `f` with each runtime that exists, and collects the results.
+///
+/// At most one runtime is kept from its end meanwhile. A slow `f` so delays no other one.
+pub(crate) fn map_each<R>(f: impl Fn(&dyn InspectedRuntime) -> R) -> Vec<R> {
+    let ids: Vec<u64> = all().iter().map(|runtime| runtime.id()).collect();
+    let find = |id| all().into_iter().find(|runtime| runtime.id() == id);
+    ids.into_iter().filter_map(|id| find(id).map(|runtime| f(&*runtime))).collect()
+}
+
 /// Returns the runtimes that exist, in the order in which they were built.
 pub(crate) fn all() -> Vec<Arc<dyn InspectedRuntime>> {
     let mut runtimes = LIST.get().map_or(Vec::new(), |list| list());

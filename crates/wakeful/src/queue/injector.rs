@@ -92,7 +92,8 @@ impl Injector {
     /// Returns how many tasks were ever pushed alone, and how many were taken. For metrics: it
     /// acquires the lock to count them.
     ///
-    /// The second number tells something only if no batch was pushed.
+    /// Tasks of a batch do not count, but those in the queue reduce the second number. So that is exact
+    /// only for an injector that gets no batches.
     pub(crate) fn arrived_and_taken(&self) -> (u64, u64) {
         let mut ready = self.ready.lock();
         if !self.arrived.is_closed() {

@@ -12,7 +12,7 @@ use crate::task::arena::{Allocator, Arena, Schedule};
 use crate::task::cell::{self, CellLayout, SpawnOptions};
 use crate::task::header::Header;
 use crate::task::id::IdSource;
-use crate::task::runnable::{Runnable, TaskRef};
+use crate::task::runnable::{Runnable, TaskRef, UnqueuedTask};
 use crate::task::state::{BLOCKING, CANCELLED, COMPLETE, ORPHANED, RUNNING};
 use crate::task::{JoinHandle, context};
 use crate::telemetry::scan_gate::ScanGate;
@@ -110,21 +110,24 @@ impl SchedulerBase {
 
     /// Observes a task that a thread without a core has woken or spawned, and is about to inject.
     #[inline]
-    pub(crate) fn observe_injected(&self, task: &Runnable) {
-        if self.external_trace.is_enabled() {
-            self.record_injected(task);
-        }
+    pub(crate) fn observe_injected(&self, task: Runnable) -> Runnable {
+        if self.external_trace.is_enabled() { self.record_injected(task) } else { task }
     }
 
     /// Traces and observes a task that is about to be injected.
+    ///
+    /// The hook for spawns runs here, and may panic. Meanwhile another thread may shut the scheduler
+    /// down and drop the future, since this thread is not active.
     #[cold]
-    fn record_injected(&self, task: &Runnable) {
+    fn record_injected(&self, task: Runnable) -> Runnable {
         let now = self.config.env.clock.now_approx();
-        self.external_trace.record(Entry::woken(task, now.time()));
+        self.external_trace.record(Entry::woken(&task, now.time()));
+        let task = UnqueuedTask::new(task);
         // A task that is spawned on a closed scheduler has another one, and never runs.
         if self.external_arena.belongs_to(task.scheduler()) {
-            self.config.observe_schedule(task, now, None);
+            self.config.observe_schedule(&task, now, None);
         }
+        task.into_runnable()
     }
 
     /// Creates a task in the external arena.

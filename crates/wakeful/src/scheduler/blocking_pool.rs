@@ -129,11 +129,11 @@ impl BlockingPool {
     #[track_caller]
     pub(crate) fn push(self: &Arc<Self>, job: Job) {
         let mut state = self.lock();
-        state.pushed += 1;
         if state.closed {
             drop(state);
             return job.task.cancel_spawn();
         }
+        state.pushed += 1;
         self.config.env.clock.hold_auto_advance();
         state.queue.push_back(job);
         self.waiting.store(true, Release);

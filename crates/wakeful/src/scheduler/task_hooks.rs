@@ -8,8 +8,10 @@
 //! - The end of a task reads one word, as it does for the live page (`task::ended`).
 //!
 //! The hooks for the spawn and around a poll run outside of any poll. While they are called, the thread's
-//! [`PollWatch`] shows no task, so `block_in_place` leaves the thread its core, which the thread needs
-//! afterwards. The hook for the end of a task runs inside its last poll.
+//! [`PollWatch`] shows no task, so `block_in_place` leaves a worker's thread its core, which the thread
+//! needs afterwards. A spare worker stays active. A thread outside of the runtime, which calls the hook
+//! for a spawn, holds the task as an `UnqueuedTask`. The hook for the end of a task runs inside its last
+//! poll.
 
 use crate::sys::unwind::catch_and_forget;
 use crate::task::header::Header;

@@ -147,9 +147,7 @@ impl ThreadCore {
         if let Some(histogram) = &metrics.exact_poll_times {
             histogram.record(took);
         }
-        if poll.weight != TRACE_ALL {
-            self.finish_timed_poll(poll, clock, metrics, is_exclusive);
-        }
+        self.finish_timed_poll(poll, clock, metrics, is_exclusive);
     }
 
     /// Ends timing a poll: records it for the polls that it stands for.
@@ -165,6 +163,9 @@ impl ThreadCore {
         is_exclusive: bool,
     ) {
         let TimedPoll { weight, cell, id, before, started, observed } = poll;
+        if weight == TRACE_ALL {
+            return; // timed for the trace only, which may have been turned off meanwhile
+        }
         let took = clock.now_approx().since(started);
         if let Some(ObservedTask { spawned_at, waited }) = observed {
             let weight = if took >= worker_metrics::LONG_POLL { 1 } else { u64::from(weight) };

@@ -6,7 +6,7 @@
 //! declares async-signal-safe (glibc 2.35), and not by walking a locked list of libraries. And it
 //! must have been called once before, since its first call builds a table. So this is used only if
 //! the C library has that function, and the unwinder is called once before. On other systems there
-//! are not stacks.
+//! are no stacks.
 //!
 //! The signal is SIGURG. It is ignored by default, and few programs use it. If the program handles
 //! it, its handler stays and there are no stacks. Interrupted system calls are restarted

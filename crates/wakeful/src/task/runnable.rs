@@ -160,6 +160,36 @@ impl Drop for Runnable {
     }
 }
 
+/// The queue entry of a task that is not queued yet, while user code runs on a thread that is not active.
+///
+/// If that code panics, the task is cancelled, unless the thread that shuts the scheduler down has
+/// already claimed it.
+pub(crate) struct UnqueuedTask(ManuallyDrop<Runnable>);
+
+impl UnqueuedTask {
+    pub(crate) fn new(task: Runnable) -> Self {
+        Self(ManuallyDrop::new(task))
+    }
+
+    pub(crate) fn into_runnable(self) -> Runnable {
+        Runnable(ManuallyDrop::new(self).0.0)
+    }
+}
+
+impl std::ops::Deref for UnqueuedTask {
+    type Target = Runnable;
+
+    fn deref(&self) -> &Runnable {
+        &self.0
+    }
+}
+
+impl Drop for UnqueuedTask {
+    fn drop(&mut self) {
+        Runnable(self.0.0).cancel_spawn();
+    }
+}
+
 /// Station 5: polls the future. Then the task completes, is requeued, or waits.
 ///
 /// # Safety

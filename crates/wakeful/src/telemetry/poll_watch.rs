@@ -17,8 +17,8 @@ use std::time::Duration;
 
 /// The current poll of one thread.
 ///
-/// The thread writes the first three fields with plain stores, and the watchdog writes the others.
-/// Any thread may read all of them. The alignment keeps them away from fields that other workers
+/// The thread writes the first four fields, and the watchdog writes the others. All but `std_thread`,
+/// which has a lock, are written with plain stores. Any thread may read all of them. The alignment keeps them away from fields that other workers
 /// read once per round: those reads would slow down the stores of each poll.
 #[repr(align(128))]
 pub(crate) struct PollWatch {

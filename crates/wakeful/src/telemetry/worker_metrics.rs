@@ -19,7 +19,8 @@ use std::time::Duration;
 /// A poll of at least this duration is recorded by itself. It does not stand for other polls.
 pub(crate) const LONG_POLL: Duration = Duration::from_millis(10);
 
-/// The counters of one worker. Each has one writer, the thread that holds the worker's core.
+/// The counters of one worker. The thread that holds the worker's core writes them, but for
+/// `moved_out` and `seen_local_schedules`, which other threads write too.
 #[derive(Debug)]
 pub(crate) struct WorkerMetrics {
     /// Incremented when the worker falls asleep and when it wakes up. Odd means asleep.
@@ -31,7 +32,8 @@ pub(crate) struct WorkerMetrics {
     cancelled_sleeps: AtomicU64,
     /// When the worker last fell asleep, on the runtime's clock.
     asleep_since_ns: AtomicU64,
-    /// How often the worker woke up and parked again without a poll in between.
+    /// Rounds that end in the driver without a poll since the round before. A worker that cancels its
+    /// sleep counts too.
     idle_wakeups: AtomicU64,
     /// Tasks that left the worker's queues without a poll. Other threads write it too.
     moved_out: AtomicU64,

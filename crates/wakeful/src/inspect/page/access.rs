@@ -114,11 +114,12 @@ impl Access {
             );
             return Err(Response::redirect(own_path(&request.path)).header("Set-Cookie", &cookie));
         }
-        let sent = match &request.bearer {
-            Some(bearer) => Some(bearer.as_str()),
-            None => request.cookie(&self.cookie(request)),
+        let is_token = |sent: &str| is_equal(sent, &self.token);
+        let has_token = match &request.bearer {
+            Some(bearer) => is_token(bearer),
+            None => request.cookies(&self.cookie(request)).any(is_token),
         };
-        if !sent.is_some_and(|sent| is_equal(sent, &self.token)) {
+        if !has_token {
             return Err(self.unauthorized());
         }
         if request.is_post {
@@ -255,6 +256,10 @@ mod tests {
         let cookies = vec![("wakeful_7000".to_owned(), access.token.clone())];
         let with_cookie = Request { cookies, ..request("127.0.0.1:7000") };
         assert_eq!(status(&access, &with_cookie), None);
+        let mut with_two =
+            Request { cookies: with_cookie.cookies.clone(), ..request("127.0.0.1:7000") };
+        with_two.cookies.insert(0, ("wakeful_7000".to_owned(), "of another server".to_owned()));
+        assert_eq!(status(&access, &with_two), None, "another server cannot lock the user out");
         let foreign = Request { host: Some("evil.example:7000".to_owned()), ..with_cookie };
         assert_eq!(status(&access, &foreign), Some(Status::MisdirectedRequest));
     }

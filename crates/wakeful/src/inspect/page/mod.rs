@@ -15,7 +15,7 @@
 //! - `history`: the samples of the last ten minutes.
 //! - `advertise`: tells `cargo wakeful top` the URL of a process.
 //!
-//! The server only reads, except for aborts. It polls no task and stops no worker. Of the locks that
+//! The server only reads, except that it aborts tasks and turns flight recorders on. It polls no task and stops no worker. Of the locks that
 //! workers take, it takes those of lists, such as the injector, while it counts their entries. It uses
 //! std's sockets on threads of its own, so it answers while every worker is blocked.
 

@@ -140,10 +140,10 @@ impl Request {
         self.parameter(name).and_then(|value| value.parse().ok()).unwrap_or(default)
     }
 
-    /// Returns the value of a cookie.
-    pub(super) fn cookie(&self, name: &str) -> Option<&str> {
-        let cookie = self.cookies.iter().find(|(other, _)| other == name);
-        cookie.map(|(_, value)| value.as_str())
+    /// Returns the values of all cookies of a name. Servers on other ports can add some.
+    pub(super) fn cookies(&self, name: &str) -> impl Iterator<Item = &str> {
+        let of_name = self.cookies.iter().filter(move |(other, _)| other == name);
+        of_name.map(|(_, value)| value.as_str())
     }
 
     /// Returns a number from the body, a flat JSON object such as `{"runtime":1,"id":7}`.
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(request.path, "/api/v1/abort");
         assert_eq!(request.parameter("q"), Some("a b c%zz"));
         assert_eq!((request.parameter("empty"), request.parameter("none")), (None, None));
-        assert_eq!(request.cookie("wakeful_7"), Some("secret"));
+        assert!(request.cookies("wakeful_7").eq(["secret"]));
         assert_eq!(
             (request.host.as_deref(), request.action.as_deref()),
             (Some("127.0.0.1:7"), Some("go"))

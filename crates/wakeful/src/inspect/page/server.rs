@@ -18,11 +18,13 @@ use crate::sys::thread_registry::{ALL_RUNTIMES, RuntimeThread};
 use crate::sys::unwind::catch_and_forget;
 use crate::task::ended;
 use crate::telemetry::site_times;
-use std::fs::{self, Permissions};
+use rustix::fs::Mode;
+use socket2::{Domain, SockAddr, Socket as Socket2, Type};
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
@@ -69,8 +71,7 @@ impl Listener {
         };
         if let Some(path) = address.strip_prefix("unix:") {
             remove_stale(Path::new(path));
-            let listener = UnixListener::bind(path).map_err(explain)?;
-            fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(explain)?;
+            let listener = bind_private(path).map_err(explain)?;
             return Ok(Self::Unix(listener, path.into()));
         }
         let address: SocketAddr = address.parse().map_err(|_| {
@@ -110,6 +111,15 @@ impl Listener {
         };
         let _ = rustix::net::shutdown(descriptor, rustix::net::Shutdown::Both); // fails if it is closed
     }
+}
+
+/// Listens on a Unix socket that only its user may open. Linux creates the file with the socket's mode.
+fn bind_private(path: &str) -> io::Result<UnixListener> {
+    let socket = Socket2::new(Domain::UNIX, Type::STREAM.cloexec(), None)?;
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    socket.listen(128)?;
+    Ok(socket.into())
 }
 
 /// Removes a socket on which no process listens: that of a process that has ended.
@@ -299,10 +309,11 @@ impl Server {
     pub(super) fn stop(&self) {
         *ignore_poison(self.is_stopped.lock()) = true;
         self.stopped.notify_all();
-        self.listener.close();
+        // Before it is closed: afterwards the path may be that of another process.
         if let Listener::Unix(_, path) = &self.listener {
             let _ = fs::remove_file(path); // the program may have removed it
         }
+        self.listener.close();
     }
 
     fn is_stopped(&self) -> bool {

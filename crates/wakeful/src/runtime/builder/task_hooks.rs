@@ -8,8 +8,9 @@ use std::sync::Arc;
 ///
 /// A hook sees the tasks that are spawned on the runtime, also those of a
 /// [`LocalRuntime`](crate::runtime::LocalRuntime). It sees neither the futures of `block_on` nor the
-/// tasks of a [`LocalSet`](crate::task::LocalSet). A runtime without hooks executes no extra
-/// instruction. With a hook for spawns or polls, each poll also reads the clock twice.
+/// tasks of a [`LocalSet`](crate::task::LocalSet). Without hooks, spawns and polls execute no
+/// extra instruction. With a hook for spawns or polls, each poll also reads the clock twice. A hook for
+/// the end of tasks adds a call to each end of a task in the process.
 impl Builder {
     /// Sets a hook that is called when a task is spawned, before its first poll.
     ///

@@ -292,8 +292,7 @@ impl CurrentThread {
     /// Queues a task on behalf of a thread that does not hold the core.
     #[inline(never)]
     fn inject(&self, task: Runnable) -> Result<(), Runnable> {
-        self.base.observe_injected(&task);
-        self.injector.push(task)?;
+        self.injector.push(self.base.observe_injected(task))?;
         self.ensure_watched();
         if self.sleeping.load(SeqCst)
             && let Some(holder) = &*self.holder.lock()

@@ -225,11 +225,12 @@ impl MultiThread {
     /// Records that a task is about to be pushed to the injector. If all workers sleep, its latency
     /// is sampled.
     #[inline]
-    fn record_injected(&self, task: &Runnable) {
-        self.base.observe_injected(task);
+    fn record_injected(&self, task: Runnable) -> Runnable {
+        let task = self.base.observe_injected(task);
         if self.idle.all_asleep() {
-            self.probe.mark(task, self.base.config.env.clock.now_approx());
+            self.probe.mark(&task, self.base.config.env.clock.now_approx());
         }
+        task
     }
 
     /// Queues a task on this worker, or in the injector. If that is closed, calls `on_closed`.
@@ -248,8 +249,7 @@ impl MultiThread {
     /// the injector is closed.
     #[inline(never)]
     fn inject(&self, task: Runnable) -> Result<(), Runnable> {
-        self.record_injected(&task);
-        self.injector.push(task)?;
+        self.injector.push(self.record_injected(task))?;
         self.notify();
         Ok(())
     }

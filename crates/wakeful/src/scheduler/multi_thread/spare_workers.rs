@@ -165,6 +165,32 @@ pub(crate) fn deactivate_spare() {
     }
 }
 
+/// Keeps the calling spare worker active while it holds a queue entry outside of a poll (SHUTDOWN-1).
+///
+/// A hook of the user may call `block_in_place` there. The thread that shuts the scheduler down would
+/// drop the future of a task whose entry an inactive thread holds.
+struct HoldsEntry(Cell<*const MultiThread>);
+
+impl HoldsEntry {
+    fn new() -> Self {
+        Self(Cell::new(ACTIVE_SPARE.replace(ptr::null())))
+    }
+
+    /// Lets `deactivate_spare` work again: a poll begins, or a hook panics and the entry is dropped.
+    fn end(&self) {
+        let scheduler = self.0.replace(ptr::null());
+        if !scheduler.is_null() {
+            ACTIVE_SPARE.set(scheduler);
+        }
+    }
+}
+
+impl Drop for HoldsEntry {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 impl MultiThread {
     /// Returns whether every worker is stuck, so that none will take a task from the injector.
     pub(crate) fn is_all_stuck(&self) -> bool {
@@ -215,7 +241,9 @@ impl MultiThread {
                 continue;
             };
             self.spares.polls.fetch_add(1, Relaxed);
+            let holds_entry = HoldsEntry::new();
             config.observe_poll(task, None, |task| {
+                holds_entry.end();
                 me.start_poll(&task);
                 task.run();
                 context::wake_deferred();

@@ -9,7 +9,7 @@
 //! - and no message was sent since.
 //!
 //! A sender that another task clones, or that sends a message while it is the only one, is *exempt* for
-//! good. So is one from which a weak sender was made: its clones come from nowhere.
+//! good. So is one from which a weak sender was made, since any task may upgrade that.
 //!
 //! That it is kept is written to the resource record of the channel. The receiver obtains the record when
 //! it waits and the sender may become the only one. Two actors write the note: the receiver when it
@@ -125,17 +125,24 @@ impl<T> Chan<T> {
     /// `is_direct`: it waits with a waker of its task.
     #[cold]
     pub(super) fn note_wait_for_first(&self, is_direct: bool) {
+        let (first, record) = (&self.first_sender, self.send_waiters.record.get());
+        // As in the wait before. The actor that drops the last other sender then finds the record: the
+        // receiver obtained it before a fence, after which it would have seen that sender alone.
+        let is_noted =
+            first.has_direct_wait.load(Relaxed) == is_direct && (record.is_some() || !is_direct);
+        if is_noted && !first.is_alone() {
+            return;
+        }
         if self.has_sent_alone() {
             return self.exempt_first();
         }
-        self.first_sender.has_direct_wait.store(is_direct, SeqCst);
+        first.has_direct_wait.store(is_direct, SeqCst);
         if !is_direct {
-            if let Some(record) = self.send_waiters.record.get() {
+            if let Some(record) = record {
                 record.recv_stall.clear();
             }
             return;
         }
-        let record = self.send_waiters.record.get();
         let obtain = || self.send_waiters.with(|list| list.record.obtain());
         let record = record.unwrap_or_else(obtain);
         // Pairs with the fence of `note_last_but_one`.

@@ -1,7 +1,8 @@
 //! The JSON API of the page.
 //!
-//! Every answer is made from a [`View`]: a snapshot of all runtimes that clients share for
-//! [`FRESH_FOR`]. So ten open pages cost as much as one.
+//! The answers that an open page asks for each second are made from a [`View`]: a snapshot of all runtimes
+//! that clients share for [`FRESH_FOR`]. So ten open pages cost as much as one. Recordings and
+//! metrics are read for each request.
 
 mod findings;
 mod groups;

@@ -48,7 +48,7 @@ impl View {
             let times = times_by_site(runtime);
             RuntimeView { snapshot, flavor, pool, spares, times, by_number, children }
         };
-        Self { runtimes: runtimes::all().iter().map(|runtime| view(&**runtime)).collect() }
+        Self { runtimes: runtimes::map_each(view) }
     }
 
     /// Finds a task by its runtime and its key: `t7`, or `b1` for the future of a `block_on`.
