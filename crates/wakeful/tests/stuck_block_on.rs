@@ -165,6 +165,27 @@ fn helped_by_its_hook(builder: &mut Builder) -> bool {
     })
 }
 
+/// A callback for the end of a thread may wake a task: the `block_on` goes on.
+fn is_woken_by_a_callback(builder: &mut Builder) -> bool {
+    let (tell, told) = futures::channel::oneshot::channel::<()>();
+    let tell = Arc::new(std::sync::Mutex::new(Some(tell)));
+    let callback = move || {
+        // The thread of the blocking pool ends first.
+        if let Some(tell) = tell.lock().unwrap().take() {
+            // The watchdog scans meanwhile. No event tells that it has.
+            std::thread::sleep(std::time::Duration::from_secs(1));
+            let _ = tell.send(());
+        }
+    };
+    let rt = builder.on_thread_stop(callback).build().unwrap();
+    let is_woken = rt.block_on(async {
+        spawn_blocking(|| ()).await.unwrap();
+        told.await.is_ok()
+    });
+    rt.shutdown_background();
+    is_woken
+}
+
 fn main() {
     // A test runner that lists the tests gets an empty list, and runs this binary as a whole.
     if std::env::args().any(|arg| arg == "--list") {
@@ -173,6 +194,11 @@ fn main() {
     // If it does not end: the system ends the program.
     // SAFETY: sets a timer of the process, and touches no memory.
     unsafe { libc::alarm(600) };
+    for new in [Builder::new_current_thread, Builder::new_multi_thread] {
+        let mut short = new();
+        short.worker_threads(1).thread_keep_alive(std::time::Duration::from_millis(1));
+        assert!(is_woken_by_a_callback(&mut short));
+    }
     let mut two = Builder::new_multi_thread();
     for builder in [&mut Builder::new_current_thread(), two.worker_threads(2)] {
         assert!(helped_by_its_hook(builder));

@@ -14,6 +14,7 @@ use crate::scheduler::config::{Config, Role};
 use crate::sys::adaptive_spin::AdaptiveSpin;
 use crate::sys::join::join_ended;
 use crate::sys::real_time;
+use crate::sys::thread_registry;
 use crate::task::runnable::Runnable;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -201,9 +202,7 @@ impl BlockingPool {
         OWN_POOL.with(|pool| pool.set(Arc::as_ptr(self)));
         // The thread is counted out even if a callback of the user panics.
         let mut guard = PoolThreadGuard { pool: self, started: false, is_uncounted: false };
-        if let Some(callback) = &self.config.on_thread_start {
-            callback();
-        }
+        self.config.call_on_thread_start();
         guard.started = true;
         let mut state = self.lock();
         (state.coming, state.failed_starts) = (false, 0);
@@ -248,6 +247,7 @@ impl BlockingPool {
     /// more closures wait. Returns `None` if the thread has to exit.
     fn wait(&self, mut state: MutexGuard<'_, State>, spinner: &mut AdaptiveSpin) -> Option<bool> {
         if state.closed {
+            thread_registry::set_runs_user_code(true);
             state.threads -= 1;
             return None;
         }
@@ -280,7 +280,8 @@ impl BlockingPool {
                     return Some(true);
                 }
                 // Under the lock under which it found no closure, so the next push does not count
-                // on this thread.
+                // on this thread. A scan that sees one idle thread less sees that this one runs user code.
+                thread_registry::set_runs_user_code(true);
                 state.idle -= 1;
                 state.threads -= 1;
                 return None;

@@ -7,7 +7,7 @@ use crate::scheduler::hooks::RuntimeHooks;
 use crate::scheduler::schedule_times::ScheduleTimes;
 use crate::scheduler::task_hooks::TaskHooks;
 use crate::sys::rng::Rng;
-use crate::sys::thread_registry::RuntimeThread;
+use crate::sys::thread_registry::{self, RuntimeThread};
 use crate::sys::unwind::catch_and_forget;
 use crate::task::ended::EndedWatch;
 use crate::task::header::Header;
@@ -203,6 +203,15 @@ impl Config {
             times.end_poll(tracked, clock.now_approx());
         }
         self.task_hooks.call_after_poll(&meta);
+    }
+
+    /// Calls the user's function for the start of a thread, on that thread.
+    pub(crate) fn call_on_thread_start(&self) {
+        if let Some(callback) = &self.on_thread_start {
+            thread_registry::set_runs_user_code(true);
+            callback();
+            thread_registry::set_runs_user_code(false);
+        }
     }
 
     /// Returns an address that identifies this runtime.

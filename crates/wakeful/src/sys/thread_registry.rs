@@ -14,6 +14,9 @@ struct Entry {
     runtime: usize,
     /// The thread was the watchdog, and may now run a report hook of the runtime.
     may_run_hook: bool,
+    /// The thread runs a callback of the user for its start or end, or is about to run destructors of
+    /// thread-locals. Both may wake any task.
+    runs_user_code: bool,
 }
 
 /// The registered threads.
@@ -37,7 +40,7 @@ impl RuntimeThread {
     /// [`ALL_RUNTIMES`].
     pub(crate) fn new(runtime: usize) -> Self {
         let thread = current_tid();
-        lock().push(Entry { thread, runtime, may_run_hook: false });
+        lock().push(Entry { thread, runtime, may_run_hook: false, runs_user_code: false });
         Self { thread, _thread: std::marker::PhantomData }
     }
 }
@@ -59,6 +62,17 @@ pub(crate) fn reassign(runtime: usize) {
     }
 }
 
+/// Sets whether the current thread runs user code outside of tasks and closures.
+///
+/// Such a thread is foreign to the deadlock detector. A thread that ends sets it before it is no longer
+/// counted as idle or active, and leaves it set.
+pub(crate) fn set_runs_user_code(runs_user_code: bool) {
+    let thread = current_tid();
+    for entry in lock().iter_mut().filter(|entry| entry.thread == thread) {
+        entry.runs_user_code = runs_user_code;
+    }
+}
+
 /// Returns whether a thread is registered for this runtime.
 pub(crate) fn has_threads(runtime: usize) -> bool {
     lock().iter().any(|entry| entry.runtime == runtime)
@@ -71,7 +85,8 @@ pub(crate) fn threads_of(runtime: usize) -> Vec<i32> {
     own.map(|entry| entry.thread).collect()
 }
 
-/// Returns whether the thread belongs to one of these runtimes or to all runtimes.
+/// Returns whether the thread belongs to one of these runtimes or to all runtimes, and runs only their
+/// tasks and closures.
 ///
 /// A thread that may run a report hook counts only for the first runtime, which is being scanned:
 /// its hooks do not run during the scan.
@@ -80,7 +95,7 @@ fn is_registered(thread: i32, runtimes: &[usize]) -> bool {
         true => runtimes.first() == Some(&entry.runtime),
         false => entry.runtime == ALL_RUNTIMES || runtimes.contains(&entry.runtime),
     };
-    lock().iter().any(|entry| entry.thread == thread && counts(entry))
+    lock().iter().any(|entry| entry.thread == thread && !entry.runs_user_code && counts(entry))
 }
 
 /// Returns the threads of the process that are neither registered for these runtimes nor `known`.
@@ -114,7 +129,7 @@ fn is_io_uring_worker(thread: i32) -> bool {
 mod tests {
     use super::{
         ALL_RUNTIMES, RuntimeThread, foreign_threads, has_threads, is_registered, reassign,
-        threads_of,
+        set_runs_user_code, threads_of,
     };
     use crate::sys::backtrace::current_tid;
 
@@ -126,6 +141,10 @@ mod tests {
         assert!(is_registered(me, &[7]) && is_registered(me, &[8, 7]) && !is_registered(me, &[8]));
         assert!(has_threads(7));
         assert!(threads_of(7) == [me] && threads_of(8).is_empty());
+        set_runs_user_code(true);
+        assert!(!is_registered(me, &[7]) && has_threads(7));
+        set_runs_user_code(false);
+        assert!(is_registered(me, &[7]));
         drop(seventh);
         let shared = RuntimeThread::new(ALL_RUNTIMES);
         assert!(is_registered(me, &[7]) && is_registered(me, &[8]));

@@ -54,7 +54,7 @@ impl WaitEdge {
             }
             WaitTarget::Record(index) => {
                 let resource = ResourceRecord::at(index)?;
-                // A node with one waker is not queued twice, so it is not ahead of itself.
+                // A node that waits once for the resource is not ahead of itself.
                 let is_ahead = |ahead: &Owner| !is_only_wait || ahead.task != number;
                 let ahead = resource.partial_waiter().filter(is_ahead);
                 (resource.known_owners()?, ahead, resource.may_have_moved())
@@ -142,17 +142,25 @@ impl Node {
             |it: &&RecordedWait| it.link == Link::Direct || (!is_exact && it.link != Link::None);
         let linked = recorded.iter().filter(counts);
         let edges: Vec<_> = linked
-            .map(|it| WaitEdge::read(it.wait, number, self.wakers == 1))
+            .map(|it| {
+                let is_same = |other: &&RecordedWait| {
+                    other.link != Link::None && other.wait.target == it.wait.target
+                };
+                WaitEdge::read(it.wait, number, recorded.iter().filter(is_same).count() == 1)
+            })
             .collect::<Option<_>>()?;
         let waited = recorded.iter().map(|it| since(now, it.wait.since_ms)).min()?;
         if is_exact {
             return Some((edges, Vec::new(), waited));
         }
         let exits = self.read_exits(&recorded, self.wakers - direct, now)?;
+        // Another branch of the same task probably holds the resource and waits for such an exit: a
+        // permit, or a lock that it acquired at the site at which this branch waits.
         let is_exit_of_holder = |edge: &WaitEdge| {
-            edge.wait.kind == WaitKind::Semaphore && edge.all().any(|owner| owner.task == number)
+            edge.all().filter(|owner| owner.task == number).any(|owner| {
+                edge.wait.kind == WaitKind::Semaphore || owner.site == Some(edge.wait.site)
+            })
         };
-        // Another branch of the same task that has a permit probably waits for such an exit.
         let may_pass =
             edges.iter().any(is_exit_of_holder) && !exits.iter().all(Exit::is_cancellation);
         (!edges.is_empty() && !may_pass).then_some((edges, exits, waited))

@@ -10,7 +10,7 @@
 use crate::scheduler::config::Role;
 use crate::scheduler::multi_thread::{MultiThread, ThreadExitGuard};
 use crate::sys::sync::Mutex;
-use crate::sys::thread_state;
+use crate::sys::{thread_registry, thread_state};
 use crate::task::context;
 use crate::telemetry::poll_watch::PollWatch;
 use std::cell::Cell;
@@ -222,9 +222,7 @@ impl MultiThread {
         me.bind_thread();
         context::set_rng(Some(config.env.rng()));
         context::set_drains_deferred(true);
-        if let Some(callback) = &config.on_thread_start {
-            callback();
-        }
+        config.call_on_thread_start();
         while !ACTIVE_SPARE.get().is_null()
             && self.is_all_stuck()
             && !self.base.is_closing()
@@ -251,6 +249,7 @@ impl MultiThread {
             });
             self.base.notify_progress();
         }
+        thread_registry::set_runs_user_code(true);
         deactivate_spare();
         if let Some(callback) = &config.on_thread_stop {
             callback();

@@ -11,6 +11,7 @@ use crate::scheduler::multi_thread::lost_workers::earlier;
 use crate::scheduler::multi_thread::{MultiThread, WorkerShared};
 use crate::scheduler::thread_core::TimedPoll;
 use crate::sys::park::Parker;
+use crate::sys::thread_registry;
 use crate::sys::timer_slack::TimerSlack;
 use crate::task::context;
 use crate::task::header::Header;
@@ -159,13 +160,12 @@ pub(crate) fn run(scheduler: Arc<MultiThread>, token: WorkerToken) {
     WORKER.with(|current| current.set(&worker));
     // Cleans up even if one of the user's callbacks panics.
     let run_guard = WorkerRunGuard(&worker);
-    if let Some(callback) = &config.on_thread_start {
-        callback();
-    }
+    config.call_on_thread_start();
     if let Some(core) = worker.core() {
         scheduler.mark_started(core.index);
     }
     worker.run_loop(&parker);
+    thread_registry::set_runs_user_code(true);
     drop(run_guard);
     // The thread is not active any more (SHUTDOWN-4): the callback may wait for something that ends
     // when the last thread is inactive.

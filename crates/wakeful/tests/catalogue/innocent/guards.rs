@@ -6,6 +6,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures::stream::{FuturesUnordered, StreamExt};
+use wakeful::io::{AsyncReadExt, AsyncWriteExt};
+use wakeful::net::UnixStream;
 use wakeful::sync::{Barrier, Mutex, OnceCell, OwnedMutexGuard, RwLock, Semaphore, mpsc, oneshot};
 use wakeful::task::{JoinSet, yield_now};
 use wakeful::time::{interval, sleep, timeout};
@@ -299,6 +301,25 @@ async fn a_contended_lock() {
     }
 }
 
+/// Two branches share a connection, whose other side answers late.
+async fn requests_that_share_a_connection() {
+    let (near, mut far) = UnixStream::pair().unwrap();
+    named("server", async move {
+        for _ in 0..2 {
+            far.read_u8().await.unwrap();
+            sleep(LONG).await;
+            far.write_u8(1).await.unwrap();
+        }
+    });
+    let connection = Mutex::new(near);
+    let request = async || {
+        let mut connection = connection.lock().await;
+        connection.write_u8(1).await.unwrap();
+        connection.read_u8().await.unwrap()
+    };
+    assert_eq!(join!(request(), request()), (1, 1));
+}
+
 pub fn all() -> Vec<Innocent> {
     vec![
         innocent!(a_guard_on_a_thread).may_be(&["deadlock"]),
@@ -317,6 +338,7 @@ pub fn all() -> Vec<Innocent> {
         innocent!(a_late_barrier),
         innocent!(a_slow_cell),
         innocent!(one_permit_for_all),
+        innocent!(requests_that_share_a_connection).may_be(&["slow_holder"]),
         innocent!(a_contended_lock).busy(),
     ]
 }
