@@ -64,7 +64,13 @@ fn a_set_may_go_down_for_a_panic() {
     let bad = set.spawn_local(async { panic_quietly("boom") });
     for _ in 0..2 {
         let poll = AssertUnwindSafe(|| set.block_on(&runtime, may_wait_forever(pending::<()>())));
-        assert_eq!(panic_site(poll).message, DOWN);
+        let message = panic_site(poll).message;
+        let task = format!("    task        task {}\n    message     \"boom\"\n", bad.id());
+        assert!(message.starts_with(&format!("{DOWN}\n{task}    spawned     at ")), "{message}");
+        assert!(
+            message.ends_with("policy      shut down (UnhandledPanic::ShutdownRuntime)"),
+            "{message}"
+        );
         log.assert_dropped_here(1);
     }
     assert!(executor::block_on(other).unwrap_err().is_cancelled());

@@ -159,9 +159,8 @@ fn a_panic_in_the_drop_of_an_output_is_caught() {
 
 #[test]
 fn unhandled_panic_can_shut_the_runtime_down() {
-    let shutdown = UnhandledPanic::ShutdownRuntime;
     for (name, mut builder) in serial_builders() {
-        let rt = watch(name, builder.unhandled_panic(shutdown));
+        let rt = watch(name, builder.unhandled_panic(UnhandledPanic::ShutdownRuntime));
         let (counted, drops) = Counted::new();
         let bystander = rt.spawn(may_wait_forever(async move {
             let _counted = counted;

@@ -38,13 +38,13 @@ pub use dump::{
 };
 pub(crate) use findings::{Audience, Findings, Observed};
 pub(crate) use prometheus::MetricsSnapshot;
-pub(crate) use report::SHOWN_THREADS;
 pub use report::{
     AbortedClosure, Blocked, Certainty, Deadlock, Edge, Exit, FutileLoop, Futurelock, GrowingTasks,
     LastingHolder, LateTask, LateThread, NeverPolled, Orphan, Report, ReportFilter, ReportFormat,
     SlowHolder, SlowShutdown, Spinning, Stalled, StuckBlockOn, UnawaitedPanic, UnobservedPanic,
 };
 pub(crate) use report::{Delivery, ReportHook, Reporter, Stamped};
+pub(crate) use report::{SHOWN_THREADS, fatal_panic_text};
 pub use snapshot::{RuntimeSnapshot, Snapshot, SpawnGroup, WaitGroup, snapshot};
 pub use stack::StackFrame;
 pub(crate) use stack::{is_library_source, stack_text};

@@ -7,9 +7,11 @@ use crate::inspect::{
 use crate::runtime::context;
 use crate::runtime::futile_loops::{self, FutileLoops};
 use crate::runtime::inner::{Flavor, RuntimeInner};
+use crate::runtime::panic_policy::{AfterUnobserved, PanicPolicy};
 use crate::scheduler::config::Role;
 use crate::scheduler::hooks::{BlockedPoll, PolledEntity, RuntimeHooks};
 use crate::sys::sync::ignore_poison;
+use crate::sys::unwind::catch_and_forget;
 use crate::task::block_on::BlockOnRecord;
 use crate::task::enter_guard;
 use crate::task::header::Header;
@@ -29,6 +31,7 @@ pub(crate) struct ReportingHooks {
     /// the schedulers hold these hooks.
     shared: OnceLock<Weak<RuntimeInner>>,
     pub(crate) reporter: Reporter,
+    panic_policy: PanicPolicy,
     /// Tasks that panicked.
     pub(super) panics: AtomicU64,
     /// Loops that were found by threads that polled them, until the watchdog reports them.
@@ -43,10 +46,15 @@ pub(crate) struct ReportingHooks {
 }
 
 impl ReportingHooks {
-    pub(crate) fn new(hook: Option<ReportHook>, delivery: Delivery) -> Arc<Self> {
+    pub(super) fn new(
+        hook: Option<ReportHook>,
+        delivery: Delivery,
+        panic_policy: PanicPolicy,
+    ) -> Arc<Self> {
         Arc::new_cyclic(|me: &Weak<Self>| Self {
             shared: OnceLock::new(),
             reporter: Reporter::new(hook, delivery),
+            panic_policy,
             panics: AtomicU64::new(0),
             futile_loops: FutileLoops::default(),
             findings: Mutex::default(),
@@ -75,6 +83,31 @@ impl ReportingHooks {
         let now = runtime.map_or(Duration::ZERO, |shared| shared.clock().elapsed());
         // A hook may block: the watchdog does not wait for it.
         self.reporter.report(report, now, watchdog::hand_off)
+    }
+
+    /// Reports a panic that no code observes, and acts on it as the policy says.
+    ///
+    /// Returns the message with which every `block_on` has to fail.
+    fn report_panic(&self, report: &Report) -> Option<String> {
+        match self.panic_policy.after_unobserved() {
+            AfterUnobserved::Report => _ = self.report(report),
+            AfterUnobserved::ShutDown => {
+                self.report(report);
+                return Some(report.to_string());
+            }
+            AfterUnobserved::Abort => {
+                report.set_runtime(self.runtime().as_ref().and_then(|it| it.name.as_deref()));
+                self.reporter.report_last(report);
+                std::process::abort()
+            }
+            AfterUnobserved::Call(hook) => {
+                self.report(report);
+                watchdog::hand_off();
+                // The caller may be a worker in the middle of its loop.
+                catch_and_forget(|| hook.call(report));
+            }
+        }
+        None
     }
 
     /// Looks for situations that have lasted too long.
@@ -122,12 +155,14 @@ impl RuntimeHooks for ReportingHooks {
         text
     }
 
-    fn panicked(&self, _task: &Header, _payload: &(dyn Any + Send)) {
+    fn panicked(&self, task: &Header, payload: &(dyn Any + Send)) -> Option<String> {
         self.panics.fetch_add(1, Relaxed);
+        self.panic_policy.after_panic(task, payload)
     }
 
-    fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
-        self.report(&Report::UnobservedPanic(UnobservedPanic::new(task, payload)));
+    fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send)) -> Option<String> {
+        let panic = UnobservedPanic::new(task, payload).with_policy(self.panic_policy.text());
+        self.report_panic(&Report::UnobservedPanic(panic))
     }
 
     fn blocked(&self, stall: &BlockedPoll) {
@@ -190,8 +225,15 @@ impl RuntimeHooks for ReportingHooks {
         // A paused clock does not measure how long a situation lasts.
         let shared = self.runtime().filter(|shared| !shared.clock().is_paused())?;
         let observed = self.observe(&shared, Audience::Hook);
-        for report in &observed.reports {
-            self.report(report);
+        for report in observed.reports {
+            let Report::UnawaitedPanic(panic) = report else {
+                self.report(&report);
+                continue;
+            };
+            let panic = panic.with_policy(self.panic_policy.text());
+            if let Some(error) = self.report_panic(&Report::UnawaitedPanic(panic)) {
+                shared.base().fail_block_ons(error);
+            }
         }
         // A time beyond what an `Instant` can hold is as good as a day.
         observed.again_after.map(|after| after.min(DAY))

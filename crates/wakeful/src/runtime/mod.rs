@@ -55,6 +55,7 @@ mod inspected;
 pub(crate) mod join_set;
 mod local_runtime;
 mod metrics;
+mod panic_policy;
 pub(crate) mod poll_evented;
 pub(crate) mod registration;
 pub(crate) mod registry;
@@ -70,7 +71,7 @@ mod uring_keeper;
 #[cfg(all(test, loom))]
 mod models;
 
-pub use crate::scheduler::config::{OrphanPolicy, UnhandledPanic};
+pub use crate::scheduler::config::OrphanPolicy;
 pub use crate::task::meta::TaskMeta;
 pub use crate::telemetry::bucket_scale::{
     HistogramConfiguration, HistogramScale, InvalidHistogramConfiguration, LogHistogram,
@@ -83,6 +84,7 @@ pub use id::Id;
 pub(crate) use inner::{Flavor, RuntimeInner};
 pub use local_runtime::{LocalOptions, LocalRuntime};
 pub use metrics::RuntimeMetrics;
+pub use panic_policy::{PanicHook, UnhandledPanic};
 pub use rng_seed::RngSeed;
 pub use runtime::{Runtime, RuntimeFlavor};
 pub use shutdown_error::is_rt_shutdown_err;

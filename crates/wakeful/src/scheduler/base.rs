@@ -3,7 +3,7 @@
 
 use crate::driver::clock::clock_ns::ClockNs;
 use crate::scheduler::block_on::ParkedBlockOn;
-use crate::scheduler::config::{Config, OrphanPolicy, UnhandledPanic};
+use crate::scheduler::config::{Config, OrphanPolicy};
 use crate::scheduler::local_set::LocalShared;
 use crate::scheduler::post_shutdown;
 use crate::sys::sync::Mutex;
@@ -303,26 +303,22 @@ impl SchedulerBase {
         }
     }
 
-    /// Handles the panic of a task.
+    /// Handles the panic of a task. Fails every `block_on` if the policy says so.
     pub(crate) fn panicked(&self, task: &Header, payload: &(dyn Any + Send)) {
-        self.config.hooks.panicked(task, payload);
-        if task.state.load().has(BLOCKING) {
-            // The panic of a blocking closure goes to its JoinHandle alone.
-            return;
-        }
-        if self.config.on_panic == UnhandledPanic::ShutdownRuntime {
-            self.fail_block_ons(
-                "a spawned task panicked and the runtime is configured to shut down on unhandled panic"
-                    .to_owned(),
-            );
+        if let Some(error) = self.config.hooks.panicked(task, payload) {
+            self.fail_block_ons(error);
         }
     }
 
-    /// Reports the panic of a task whose JoinHandle was dropped.
+    /// Handles the panic of a task whose JoinHandle was dropped: reports it, and fails every `block_on`
+    /// if the policy says so.
     pub(crate) fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
         // A panic that has shut down the runtime was observed.
-        if !self.is_closing() && !self.has_fatal_error() {
-            self.config.hooks.unobserved_panic(task, payload);
+        if !self.is_closing()
+            && !self.has_fatal_error()
+            && let Some(error) = self.config.hooks.unobserved_panic(task, payload)
+        {
+            self.fail_block_ons(error);
         }
     }
 

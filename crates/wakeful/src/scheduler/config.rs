@@ -57,42 +57,6 @@ pub enum OrphanPolicy {
     Panic,
 }
 
-/// What the runtime does when a task panics.
-///
-/// Set it with [`Builder::unhandled_panic`](crate::runtime::Builder::unhandled_panic).
-///
-/// # Examples
-///
-/// ```
-/// use std::panic::{AssertUnwindSafe, catch_unwind};
-/// use wakeful::runtime::{Builder, UnhandledPanic};
-///
-/// let runtime = Builder::new_current_thread()
-///     .unhandled_panic(UnhandledPanic::ShutdownRuntime)
-///     .build()?;
-/// let result = catch_unwind(AssertUnwindSafe(|| {
-///     runtime.block_on(async {
-///         wakeful::spawn(async { panic!("a bug") });
-///         std::future::pending::<()>().await
-///     })
-/// }));
-/// assert!(result.is_err());
-/// # Ok::<(), std::io::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum UnhandledPanic {
-    /// The panic goes to the task's JoinHandle. Other tasks are not affected.
-    #[default]
-    Ignore,
-    /// The runtime shuts down at once. All tasks are dropped, and every `block_on` panics, now and
-    /// later.
-    ///
-    /// If no thread is in `block_on` of a current-thread runtime, the next `block_on` drops the
-    /// tasks. A panic in a closure of the blocking pool does not shut the runtime down.
-    ShutdownRuntime,
-}
-
 /// What a thread of the runtime is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -123,7 +87,6 @@ pub(crate) struct Config {
     /// The name of the future of `block_on` in reports.
     pub(crate) block_on_name: Option<String>,
     pub(crate) on_orphan: OrphanPolicy,
-    pub(crate) on_panic: UnhandledPanic,
     /// After how long in one poll a worker's other tasks are rescued. `None`: never.
     pub(crate) rescue_after: Option<Duration>,
     /// After how long a blocked poll is reported. `None`: never.

@@ -12,10 +12,12 @@ use std::time::Duration;
 pub(crate) trait RuntimeHooks: Send + Sync {
     /// Reports an orphan. Returns the text of the report.
     fn orphan(&self, task: &TaskRef) -> String;
-    /// Records that a task panicked.
-    fn panicked(&self, task: &Header, payload: &(dyn Any + Send));
+    /// Records that a task panicked. Returns the message with which every `block_on` has to fail.
+    fn panicked(&self, task: &Header, payload: &(dyn Any + Send)) -> Option<String>;
     /// Reports the panic of a task whose JoinHandle was dropped.
-    fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send));
+    ///
+    /// Returns the message with which every `block_on` has to fail.
+    fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send)) -> Option<String>;
     /// Reports a poll that blocks its thread.
     fn blocked(&self, poll: &BlockedPoll);
     /// Reports a task that wakes itself all the time: it was polled `polls` times `within` a time.

@@ -61,6 +61,7 @@ pub use stuck_block_on::StuckBlockOn;
 pub(crate) use stuck_block_on::{RootCause, StoryStep};
 pub use unawaited_panic::UnawaitedPanic;
 pub use unobserved_panic::UnobservedPanic;
+pub(crate) use unobserved_panic::fatal_panic_text;
 
 /// A bug in the program that the runtime found while running it.
 ///

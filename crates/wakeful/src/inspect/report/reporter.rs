@@ -143,6 +143,22 @@ impl Reporter {
         true
     }
 
+    /// Delivers a report after which the process aborts.
+    ///
+    /// The hook gets it, and it is printed in any case, past the capture of a test harness.
+    pub(crate) fn report_last(&self, report: &Report) {
+        self.counts[report.index()].fetch_add(1, Relaxed);
+        record(report, self.delivery.format);
+        if let Some(hook) = &self.hook {
+            catch_and_forget(|| hook(report));
+        }
+        let text = match self.delivery.format {
+            ReportFormat::Text => format!("{}\n", Stamped(report)),
+            ReportFormat::Json => format!("{}\n", report.to_json()),
+        };
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+
     /// Prints a report to stderr, in one write, so that no output of other threads gets in between.
     fn print(&self, report: &Report, suppressed: u64) {
         let text = match (self.delivery.format, suppressed) {

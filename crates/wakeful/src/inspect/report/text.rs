@@ -13,6 +13,10 @@ pub(super) fn field(
     writeln!(f, "{indent}{name:<11} {text}")
 }
 
+/// The end of the advice about a panic that no code observes.
+pub(super) const POLICY_HINT: &str = " To shut the runtime down or abort the process on such a panic, set \
+                                      Builder::unhandled_panic or WAKEFUL_ON_PANIC.";
+
 /// A duration with up to three digits: `150 ms`, `1.2 s`, `310 s`.
 pub(super) struct Short(pub(super) Duration);
 

@@ -2,7 +2,7 @@
 
 use super::Content;
 use super::stamp::Stamp;
-use super::text::field;
+use super::text::{POLICY_HINT, field};
 use crate::inspect::task_info::TaskInfo;
 use crate::task::header::Header;
 use crate::task::state::BLOCKING;
@@ -39,6 +39,7 @@ pub struct UnobservedPanic {
     /// It is a closure of `spawn_blocking`.
     is_closure: bool,
     message: Option<String>,
+    policy: Option<&'static str>,
     stamp: Stamp,
 }
 
@@ -47,12 +48,51 @@ impl UnobservedPanic {
         let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let message = text.or_else(|| payload.downcast_ref::<String>().cloned());
         let is_closure = task.state.load().has(BLOCKING);
-        Self { task: TaskInfo::of_task(task), is_closure, message, stamp: Stamp::now() }
+        let (task, stamp) = (TaskInfo::of_task(task), Stamp::now());
+        Self { task, is_closure, message, policy: None, stamp }
+    }
+
+    pub(crate) fn with_policy(self, policy: Option<&'static str>) -> Self {
+        Self { policy, ..self }
     }
 
     /// Returns the task.
     pub fn task(&self) -> &TaskInfo {
         &self.task
+    }
+
+    /// Returns whether the task is a closure of [`spawn_blocking`](crate::task::spawn_blocking).
+    pub fn is_closure(&self) -> bool {
+        self.is_closure
+    }
+
+    /// Returns what the runtime does because of the panic, if it does more than to report it.
+    ///
+    /// The text names the setting, for example `abort the process (WAKEFUL_ON_PANIC=abort)`. See
+    /// [`UnhandledPanic`](crate::runtime::UnhandledPanic).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use wakeful::inspect::Report;
+    /// use wakeful::runtime::{Builder, UnhandledPanic};
+    ///
+    /// let (tell, told) = mpsc::channel();
+    /// let rt = Builder::new_current_thread()
+    ///     .on_report(move |report| drop(tell.send(report.clone())))
+    ///     .unhandled_panic(UnhandledPanic::call(|_| {}))
+    ///     .build()?;
+    /// rt.block_on(async {
+    ///     drop(wakeful::spawn(async { panic!("no such user") }));
+    ///     wakeful::task::yield_now().await;
+    /// });
+    /// let Report::UnobservedPanic(report) = told.recv().unwrap() else { panic!() };
+    /// assert_eq!(report.policy(), Some("call a function (UnhandledPanic::Call)"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn policy(&self) -> Option<&str> {
+        self.policy
     }
 
     /// Returns the panic message, if the payload is a string.
@@ -92,26 +132,55 @@ impl Content for UnobservedPanic {
     }
 }
 
-impl fmt::Display for UnobservedPanic {
+/// Returns the error of a runtime or local set that shuts down because a task panicked: `headline`,
+/// then the task.
+pub(crate) fn fatal_panic_text(
+    headline: &str,
+    task: &Header,
+    payload: &(dyn Any + Send),
+    policy: &'static str,
+) -> String {
+    let panic = UnobservedPanic::new(task, payload).with_policy(Some(policy));
+    let noun = if panic.is_closure { "closure" } else { "task" };
+    format!("{headline}\n    {noun:<11} {}\n{}", panic.task, Fields(&panic)).trim_end().to_owned()
+}
+
+/// The lines about the panic, with its message, the spawn site and the policy.
+struct Fields<'a>(&'a UnobservedPanic);
+
+impl fmt::Display for Fields<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "unobserved panic (proven): {} panicked, and its JoinHandle was dropped",
-            self.task
-        )?;
-        if let Some(message) = &self.message {
+        let panic = self.0;
+        if let Some(message) = &panic.message {
             field(f, "    ", "message", format_args!("{message:?}"))?;
         }
-        field(f, "    ", "spawned", format_args!("at {}", self.task.spawned_at()))?;
+        field(f, "    ", "spawned", format_args!("at {}", panic.task.spawned_at()))?;
+        match panic.policy {
+            Some(policy) => field(f, "    ", "policy", policy),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for UnobservedPanic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let noun = if self.is_closure { "the closure of " } else { "" };
+        writeln!(
+            f,
+            "unobserved panic (proven): {noun}{} panicked, and its JoinHandle was dropped",
+            self.task
+        )?;
+        Fields(self).fmt(f)?;
         f.write_str(match self.is_closure {
             true => {
                 "  fix: keep the handle and await it, or collect closures in a JoinSet \
                  (JoinSet::spawn_blocking)."
             }
-            false => {
-                "  fix: keep the handle and await it, collect tasks in a JoinSet, or shut the runtime down on \
-                 a panic with Builder::unhandled_panic(UnhandledPanic::ShutdownRuntime)."
-            }
-        })
+            false => "  fix: keep the handle and await it, or collect tasks in a JoinSet.",
+        })?;
+        match self.policy {
+            Some(_) => Ok(()),
+            None => f.write_str(POLICY_HINT),
+        }
     }
 }

@@ -6,6 +6,7 @@ use crate::inspect::Delivery;
 use crate::runtime::file_backend::FileBackendState;
 use crate::runtime::hooks::ReportingHooks;
 use crate::runtime::inner::{Flavor, RuntimeInner};
+use crate::runtime::panic_policy::PanicPolicy;
 use crate::runtime::test_limit::{self, TestLimit, TestLimitSetting};
 use crate::runtime::{
     FileBackend, Handle, Id, LocalOptions, LocalRuntime, Runtime, context, dump_signal, registry,
@@ -105,7 +106,8 @@ impl Builder {
             task_hooks.override_with(options.task_hooks);
         }
         let delivery = Delivery::new(self.report_filter, self.report_format);
-        let hooks = ReportingHooks::new(self.on_report.clone(), delivery);
+        let panic_policy = PanicPolicy::new(self.on_panic.clone());
+        let hooks = ReportingHooks::new(self.on_report.clone(), delivery, panic_policy);
         let config = Arc::new(self.config(hooks.clone(), task_hooks));
         // Before a thread starts: `from_env` panics at a value that it does not know.
         let backend = self.file_backend.unwrap_or_else(FileBackend::from_env);
@@ -170,7 +172,6 @@ impl Builder {
             io_batch: self.io_batch,
             block_on_name: self.block_on_name.clone(),
             on_orphan: self.on_orphan,
-            on_panic: self.on_panic,
             rescue_after: self.rescue_after,
             report_blocked_after: self.report_blocked_after,
             report_lasting_after: self.report_lasting_after,

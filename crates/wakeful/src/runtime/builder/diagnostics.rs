@@ -48,9 +48,14 @@ impl Builder {
         self
     }
 
-    /// Sets what happens to the runtime when a task panics.
+    /// Sets what happens when a task panics, in particular if no code observes the panic.
     ///
-    /// By default nothing happens beyond an error from the task's `JoinHandle`.
+    /// By default the panic goes to the task's `JoinHandle`, and is reported if no code awaits that.
+    /// [`UnhandledPanic`] lists the other choices: shut the runtime down, abort the process, or call
+    /// a function.
+    ///
+    /// Without this setting, the environment variable `WAKEFUL_ON_PANIC` (`report`, `shutdown` or
+    /// `abort`) decides about panics that no code observes, for programs that are not edited.
     ///
     /// # Examples
     ///
@@ -58,16 +63,16 @@ impl Builder {
     /// use wakeful::runtime::{Builder, UnhandledPanic};
     ///
     /// let runtime = Builder::new_current_thread()
-    ///     .unhandled_panic(UnhandledPanic::ShutdownRuntime)
+    ///     .unhandled_panic(UnhandledPanic::ShutdownIfUnobserved)
     ///     .build()
     ///     .unwrap();
     /// runtime.block_on(async {
-    ///     wakeful::spawn(async { panic!("this ends the runtime") });
+    ///     drop(wakeful::spawn(async { panic!("this ends the runtime") }));
     ///     wakeful::task::may_wait_forever(std::future::pending::<()>()).await;
     /// });
     /// ```
     pub fn unhandled_panic(&mut self, behavior: UnhandledPanic) -> &mut Self {
-        self.on_panic = behavior;
+        self.on_panic = Some(behavior);
         self
     }
 

@@ -5,6 +5,7 @@
 mod host;
 
 use crate::runtime::local_runtime::spawn_on_own_thread;
+use crate::runtime::panic_policy::local_set_text;
 use crate::runtime::task_api::spawn::options_here;
 use crate::runtime::{Id, Runtime, UnhandledPanic, context};
 use crate::scheduler::local_set::context::EnterGuard;
@@ -232,7 +233,8 @@ impl LocalSet {
     /// Sets what happens when a task of this set panics.
     ///
     /// With [`UnhandledPanic::ShutdownRuntime`], all tasks of the set are dropped, and the next
-    /// poll of the set panics.
+    /// poll of the set panics. With any other value, the setting of the runtime that polls the set
+    /// decides about panics that no code observes.
     ///
     /// # Examples
     ///
@@ -249,7 +251,8 @@ impl LocalSet {
     /// # }
     /// ```
     pub fn unhandled_panic(&mut self, behavior: UnhandledPanic) -> &mut Self {
-        self.local.set_on_panic(behavior);
+        let shuts_down = matches!(behavior, UnhandledPanic::ShutdownRuntime);
+        self.local.set_on_panic(shuts_down.then_some(local_set_text));
         self
     }
 

@@ -27,10 +27,10 @@ pub(crate) mod shared;
 pub(crate) mod wakers;
 
 use crate::queue::injector::Injector;
-use crate::scheduler::config::{NextTask, UnhandledPanic};
+use crate::scheduler::config::NextTask;
 use crate::scheduler::local_set::context::EnteredSet;
 pub(crate) use crate::scheduler::local_set::shared::{Host, LocalShared};
-use crate::scheduler::local_set::shared::{LocalState, thread_number};
+use crate::scheduler::local_set::shared::{LocalState, PanicText, thread_number};
 use crate::scheduler::local_set::wakers::{SetPollerId, SetWakers};
 use crate::sys::backtrace;
 use crate::sys::sync::Mutex;
@@ -39,7 +39,7 @@ use crate::task::cell::{self, CellLayout, SpawnOptions};
 use crate::task::id::IdSource;
 use crate::task::runnable::{Runnable, TaskRef};
 use crate::task::{self, JoinHandle};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -90,8 +90,8 @@ impl LocalScheduler {
                 tick: Cell::new(0),
                 last_poller: Cell::new(SetPollerId::OF_THE_SET.0),
                 host_address: Cell::new(ptr::null()),
-                on_panic: Cell::new(UnhandledPanic::Ignore),
-                fatal: Cell::new(false),
+                on_panic: Cell::new(None),
+                fatal_error: OnceCell::new(),
             },
             arena: Arena::new(),
             injector: Injector::new(),
@@ -161,8 +161,9 @@ impl LocalScheduler {
         self.local().unfinished.get()
     }
 
-    pub(crate) fn set_on_panic(&self, behavior: UnhandledPanic) {
-        self.local().on_panic.set(behavior);
+    /// Sets whether the set shuts down when a task panics, and what makes its error.
+    pub(crate) fn set_on_panic(&self, error: Option<PanicText>) {
+        self.local().on_panic.set(error);
     }
 
     /// Returns whether the runtime at `address` is the host.
@@ -258,12 +259,9 @@ impl LocalScheduler {
     }
 
     fn panic_if_fatal(self: &Rc<Self>) {
-        if self.local().fatal.get() {
+        if let Some(error) = self.local().fatal_error.get() {
             self.close();
-            panic!(
-                "a spawned task panicked and the LocalSet is configured to shutdown on unhandled \
-                 panic"
-            );
+            panic!("{error}");
         }
     }
 

@@ -2,14 +2,13 @@
 
 use crate::queue::injector::Injector;
 use crate::scheduler::base::SchedulerBase;
-use crate::scheduler::config::UnhandledPanic;
 use crate::scheduler::local_set::wakers::SetWakers;
 use crate::sys::sync::Mutex;
 use crate::task::arena::{Allocator, Arena, Schedule};
 use crate::task::header::Header;
 use crate::task::runnable::{Runnable, TaskRef};
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -36,6 +35,8 @@ pub(crate) trait Host: Send + Sync {
     fn base(&self) -> &SchedulerBase;
     /// Handles an orphan among the local tasks.
     fn orphaned(&self, task: &TaskRef);
+    /// Handles the panic of a local task whose JoinHandle was dropped.
+    fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send));
     /// Has the watchdog visit the runtime, because a poll may keep local tasks waiting.
     fn ensure_watched(&self);
 }
@@ -67,6 +68,9 @@ pub(crate) struct LocalShared {
     pub(super) kept_alive: Mutex<Option<Arc<LocalShared>>>,
 }
 
+/// Makes the error of a set from the task that panicked and the payload of its panic.
+pub(crate) type PanicText = fn(&Header, &(dyn Any + Send)) -> String;
+
 /// The part of a set that only the set's thread touches (LOCAL-1).
 pub(super) struct LocalState {
     pub(super) queue: RefCell<VecDeque<Runnable>>,
@@ -82,13 +86,14 @@ pub(super) struct LocalState {
     pub(super) last_poller: Cell<u64>,
     /// The address of the host. Only compared, never dereferenced.
     pub(super) host_address: Cell<*const ()>,
-    pub(super) on_panic: Cell<UnhandledPanic>,
-    /// A task panicked, and the set is to be closed for it.
-    pub(super) fatal: Cell<bool>,
+    /// Makes the error of a set that shuts down when a task panics. `None`: it does not.
+    pub(super) on_panic: Cell<Option<PanicText>>,
+    /// A task panicked, and the set is to be closed with this error.
+    pub(super) fatal_error: OnceCell<String>,
 }
 
 // SAFETY: LOCAL-1. It may be dropped on another thread. The queue is empty by then (LOCAL-2), and
-// the other fields have no destructor.
+// the other fields may be dropped on any thread.
 unsafe impl Send for LocalState {}
 // SAFETY: LOCAL-1.
 unsafe impl Sync for LocalState {}
@@ -173,20 +178,20 @@ impl Schedule for LocalShared {
         }
     }
 
-    fn panicked(&self, _task: &Header, _payload: &(dyn Any + Send)) {
+    fn panicked(&self, task: &Header, payload: &(dyn Any + Send)) {
         // On another thread, only the destructor of an output can panic. That is for the owner of
         // the JoinHandle to handle.
         if let Some(local) = self.local_if_owner()
-            && local.on_panic.get() == UnhandledPanic::ShutdownRuntime
+            && let Some(error) = local.on_panic.get()
         {
-            local.fatal.set(true);
+            local.fatal_error.get_or_init(|| error(task, payload));
         }
     }
 
     fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
         let host = self.host.lock().as_ref().and_then(Weak::upgrade);
         if let Some(host) = host.filter(|_| !self.is_closing()) {
-            host.base().unobserved_panic(task, payload);
+            host.unobserved_panic(task, payload);
         }
     }
 

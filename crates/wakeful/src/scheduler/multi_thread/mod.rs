@@ -360,6 +360,7 @@ impl Schedule for MultiThread {
 
     fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
         self.base.unobserved_panic(task, payload);
+        self.propagate_fatal_error();
     }
 
     fn terminated(&self, task: &Header) {

@@ -8,7 +8,9 @@ use crate::scheduler::config::NextTask;
 use crate::scheduler::local_set::{Host, LocalScheduler};
 use crate::sys::membarrier::Barriers;
 use crate::task::arena::Schedule as _;
+use crate::task::header::Header;
 use crate::task::runnable::TaskRef;
+use std::any::Any;
 use std::ptr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -43,6 +45,13 @@ impl Host for RuntimeInner {
         match &self.flavor {
             Flavor::Current(scheduler) => scheduler.orphaned(task),
             Flavor::Multi(scheduler) => scheduler.orphaned(task),
+        }
+    }
+
+    fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
+        match &self.flavor {
+            Flavor::Current(scheduler) => scheduler.unobserved_panic(task, payload),
+            Flavor::Multi(scheduler) => scheduler.unobserved_panic(task, payload),
         }
     }
 
