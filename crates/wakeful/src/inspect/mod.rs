@@ -24,6 +24,7 @@ pub mod page;
 mod prometheus;
 mod report;
 pub(crate) mod runtimes;
+mod shutdown_report;
 mod snapshot;
 mod stack;
 mod symbols;
@@ -45,6 +46,7 @@ pub use report::{
 };
 pub(crate) use report::{Delivery, ReportHook, Reporter, Stamped};
 pub(crate) use report::{SHOWN_THREADS, fatal_panic_text};
+pub use shutdown_report::ShutdownReport;
 pub use snapshot::{RuntimeSnapshot, Snapshot, SpawnGroup, WaitGroup, snapshot};
 pub use stack::StackFrame;
 pub(crate) use stack::{is_library_source, stack_text};

@@ -1,6 +1,7 @@
 //! A runtime that stays on its thread, and whose tasks need not be `Send`.
 
 use super::handle::{EnterGuard, Handle};
+use crate::inspect::ShutdownReport;
 use crate::runtime::inner::{Flavor, RuntimeInner};
 use crate::runtime::task_api::spawn;
 use crate::runtime::{Builder, Runtime, RuntimeMetrics, TaskMeta};
@@ -322,6 +323,25 @@ impl LocalRuntime {
     /// ```
     pub fn shutdown_timeout(self, duration: Duration) {
         self.runtime.shutdown_timeout(duration);
+    }
+
+    /// Shuts the runtime down within `limit`, and returns what was and what is still alive.
+    ///
+    /// See [`Runtime::shutdown_with_report`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wakeful::runtime::LocalRuntime;
+    ///
+    /// let rt = LocalRuntime::new()?;
+    /// rt.block_on(async { println!("work") });
+    /// assert!(rt.shutdown_with_report(Duration::from_secs(60)).is_complete());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn shutdown_with_report(self, limit: Duration) -> ShutdownReport {
+        self.runtime.shutdown_with_report(limit)
     }
 
     /// Shuts the runtime down without waiting.

@@ -3,10 +3,10 @@
 use super::context;
 use super::handle::{EnterGuard, Handle};
 use super::{Builder, RuntimeMetrics, registry};
+use crate::inspect::{Report, ShutdownReport, SlowShutdown};
 use crate::runtime::inner::Flavor;
-use crate::runtime::shutdown_wait::ShutdownWait;
+use crate::runtime::shutdown_wait::{AtLimit, ShutdownWait};
 use crate::runtime::test_limit::{self, TestLimit};
-use crate::sys::real_time;
 use crate::task::block_on::BlockOnVia;
 use crate::task::{JoinHandle, enter_guard};
 use std::io;
@@ -43,6 +43,14 @@ use std::time::Duration;
 pub struct Runtime {
     handle: Handle,
     is_shut_down: bool,
+}
+
+/// How a shutdown has ended.
+#[derive(Default)]
+struct ShutdownEnd {
+    waited: Duration,
+    /// What is still alive, if the limit was reached and that was to be described.
+    late: Option<SlowShutdown>,
 }
 
 /// The kinds of runtime; from [`Handle::runtime_flavor`].
@@ -245,7 +253,10 @@ impl Runtime {
     /// Shuts the runtime down, and waits at most `duration`.
     ///
     /// It drops all tasks and waits for the closures of the blocking pool. Closures that have not
-    /// ended in time still run to their end.
+    /// ended in time still run to their end. The report
+    /// [`SlowShutdown`](crate::inspect::SlowShutdown) names them, unless `duration` is zero or only a
+    /// read of [standard input](crate::io::stdin) is left, which no program can end.
+    /// [`shutdown_with_report`](Self::shutdown_with_report) returns it as data.
     ///
     /// # Examples
     ///
@@ -259,7 +270,46 @@ impl Runtime {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn shutdown_timeout(mut self, duration: Duration) {
-        self.shut_down(Some(duration));
+        // A caller that grants no time knows that something may be left.
+        let at_limit = if duration.is_zero() { AtLimit::Leave } else { AtLimit::Describe };
+        let ended = self.shut_down(Some(duration), at_limit);
+        let shared = &self.handle.shared;
+        if let Some(late) = ended.late
+            && shared.config().report_lasting_after.is_some()
+            && !late.is_only_stdin()
+        {
+            shared.hooks.report(&Report::SlowShutdown(late));
+        }
+    }
+
+    /// Shuts the runtime down within `limit`, and returns what was and what is still alive.
+    ///
+    /// It waits like [`shutdown_timeout`](Self::shutdown_timeout). Use it where a shutdown that hangs
+    /// has to explain itself: the [`ShutdownReport`] has the tasks at the start of the shutdown with
+    /// what they waited for, and what did not end in time with its stacks. The stacks are captured
+    /// half a second before the limit, if that is a second or more.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use wakeful::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new()?;
+    /// let (end, ended) = mpsc::channel::<()>();
+    /// runtime.spawn_blocking(move || ended.recv());
+    /// let report = runtime.shutdown_with_report(Duration::from_millis(50));
+    /// let late = report.late().expect("the closure waits for the channel");
+    /// assert!(late.tasks()[0].is_closure());
+    /// eprintln!("{report}");
+    /// # drop(end);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn shutdown_with_report(mut self, limit: Duration) -> ShutdownReport {
+        let before = self.handle.shared.dump();
+        let ended = self.shut_down(Some(limit), AtLimit::Describe);
+        ShutdownReport::new(before, ended.waited, ended.late)
     }
 
     /// Shuts the runtime down without waiting.
@@ -282,18 +332,21 @@ impl Runtime {
     /// # }
     /// ```
     pub fn shutdown_background(mut self) {
-        self.shut_down(Some(Duration::ZERO));
+        self.shut_down_now();
     }
 
-    fn shut_down(&mut self, limit: Option<Duration>) {
+    fn shut_down_now(&mut self) {
+        self.shut_down(Some(Duration::ZERO), AtLimit::Leave);
+    }
+
+    fn shut_down(&mut self, limit: Option<Duration>, at_limit: AtLimit) -> ShutdownEnd {
         if std::mem::replace(&mut self.is_shut_down, true) {
-            return;
+            return ShutdownEnd::default();
         }
-        // A limit that overflows the clock counts as none.
-        let deadline = limit.and_then(|limit| real_time::now().checked_add(limit));
         let shared = self.handle.shared.clone();
         let _entered = context::enter(&shared);
-        let mut wait = ShutdownWait::new(&shared, deadline);
+        let mut wait = ShutdownWait::new(&shared, limit, at_limit);
+        let deadline = wait.deadline();
         match &shared.flavor {
             Flavor::Current(scheduler) => scheduler.close(),
             Flavor::Multi(scheduler) => {
@@ -309,7 +362,12 @@ impl Runtime {
         if limit.is_none() {
             wait.report_never_polled();
         }
+        let late = match at_limit {
+            AtLimit::Leave => None,
+            AtLimit::Describe => wait.left_alive(),
+        };
         test_limit::end(&shared);
+        ShutdownEnd { waited: wait.waited(), late }
     }
 
     /// Shuts the runtime of a test down, until the time limit of the test at most.
@@ -319,7 +377,7 @@ impl Runtime {
     /// If the shutdown has reached the limit.
     #[track_caller]
     fn shut_down_within(&mut self, limit: &TestLimit) {
-        self.shut_down(Some(limit.shutdown_limit()));
+        self.shut_down(Some(limit.shutdown_limit()), AtLimit::Leave);
         limit.check_shutdown(&self.handle.shared);
     }
 }
@@ -331,10 +389,10 @@ impl Drop for Runtime {
             return;
         }
         if enter_guard::is_driving() {
+            self.shut_down_now();
             if std::thread::panicking() {
-                return self.shut_down(Some(Duration::ZERO));
+                return;
             }
-            self.shut_down(Some(Duration::ZERO));
             panic!(
                 "Cannot drop a runtime in a context where blocking is not allowed. This happens \
                  when a runtime is dropped from within an asynchronous context. Drop it outside, \
@@ -344,7 +402,7 @@ impl Drop for Runtime {
         let shared = self.handle.shared.clone();
         match &shared.test_limit {
             Some(limit) => self.shut_down_within(limit),
-            None => self.shut_down(None),
+            None => _ = self.shut_down(None, AtLimit::Leave),
         }
     }
 }

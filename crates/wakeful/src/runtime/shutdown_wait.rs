@@ -1,81 +1,144 @@
 //! The waits of a shutdown, and the reports of what it waits for.
 
 use crate::inspect::{
-    LateTask, LateThread, NeverPolled, Report, SHOWN_THREADS, SlowShutdown, TaskState,
+    LateTask, LateThread, NeverPolled, Report, SHOWN_THREADS, SlowShutdown, TaskState, WaitDump,
     is_library_source, stack_text,
 };
 use crate::runtime::inner::RuntimeInner;
 use crate::scheduler::multi_thread::MultiThread;
 use crate::sys::backtrace::current_tid;
 use crate::sys::real_time;
-use crate::sys::thread_registry;
+use crate::sys::{system_call, thread_registry};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// No stack is captured if less time is left until the deadline: the first one may have to load the
 /// symbols of the program.
 const STACK_TIME: Duration = Duration::from_millis(500);
 
+/// What to do about a shutdown that reaches its time limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AtLimit {
+    /// Nothing: the shutdown is not meant to wait, or its caller tells what is wrong.
+    Leave,
+    /// Describe what is still alive.
+    Describe,
+}
+
 /// The waits of one shutdown.
 pub(super) struct ShutdownWait<'a> {
     shared: &'a RuntimeInner,
     since: Instant,
+    limit: Option<Duration>,
     /// The shutdown waits no longer than this.
     deadline: Option<Instant>,
     /// When to report that it still waits. `None` after that, and if the shutdown ends before.
     report_at: Option<Instant>,
+    /// When to capture the stacks that describe a shutdown which reaches its limit. `None` after that.
+    capture_at: Option<Instant>,
+    /// The stacks of threads that were late then.
+    stacks: BTreeMap<i32, Vec<String>>,
+    is_incomplete: bool,
 }
 
 impl<'a> ShutdownWait<'a> {
-    pub(super) fn new(shared: &'a RuntimeInner, deadline: Option<Instant>) -> Self {
+    /// Starts a shutdown. A limit that overflows the clock counts as none.
+    pub(super) fn new(
+        shared: &'a RuntimeInner,
+        limit: Option<Duration>,
+        at_limit: AtLimit,
+    ) -> Self {
         let since = real_time::now();
+        let deadline = limit.and_then(|limit| since.checked_add(limit));
         let after = shared.config().report_lasting_after;
         let report_at = after.and_then(|after| since.checked_add(after));
         let report_at = report_at.filter(|at| deadline.is_none_or(|deadline| *at < deadline));
-        Self { shared, since, deadline, report_at }
+        let capture_at = match at_limit {
+            AtLimit::Leave => None,
+            // The capture takes no more than half of the time.
+            AtLimit::Describe => deadline
+                .filter(|deadline| *deadline - since >= 2 * STACK_TIME)
+                .and_then(|deadline| deadline.checked_sub(STACK_TIME)),
+        };
+        let (stacks, is_incomplete) = (BTreeMap::new(), false);
+        Self { shared, since, limit, deadline, report_at, capture_at, stacks, is_incomplete }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.deadline
     }
 
     /// Waits for the threads of a scheduler that is closed.
     pub(super) fn for_threads(&mut self, scheduler: &MultiThread) {
-        if let Some(at) = self.report_at {
-            if scheduler.join_threads_until(at) {
-                return;
+        self.wait(|deadline| match deadline {
+            None => {
+                scheduler.join_threads();
+                true
             }
-            self.report_late();
-        }
-        match self.deadline {
-            None => scheduler.join_threads(),
-            Some(deadline) => {
-                scheduler.join_threads_until(deadline);
-            }
-        }
+            Some(deadline) => scheduler.join_threads_until(deadline),
+        });
     }
 
     /// Waits for the threads of the blocking pool, which is closed.
     pub(super) fn for_pool(&mut self) {
-        if let Some(at) = self.report_at {
-            if self.shared.pool.join_until(Some(at)) {
-                return;
-            }
-            self.report_late();
-        }
-        self.shared.pool.join_until(self.deadline);
+        let shared = self.shared;
+        self.wait(|deadline| shared.pool.join_until(deadline));
     }
 
-    /// Reports what the shutdown still waits for.
-    fn report_late(&mut self) {
-        self.report_at = None;
-        let waited = real_time::now().saturating_duration_since(self.since);
+    /// Waits until `join` returns true, which waits until a deadline if there is one.
+    fn wait(&mut self, join: impl Fn(Option<Instant>) -> bool) {
+        while let Some(at) = self.report_at.into_iter().chain(self.capture_at).min() {
+            if join(Some(at)) {
+                return;
+            }
+            if self.capture_at == Some(at) {
+                self.capture_at = None;
+                self.capture_stacks();
+            } else {
+                self.report_at = None;
+                let slow = self.describe(false);
+                self.shared.hooks.report(&Report::SlowShutdown(slow));
+            }
+        }
+        self.is_incomplete |= !join(self.deadline);
+    }
+
+    /// Captures the stacks that the text shows, as far as there is time.
+    fn capture_stacks(&mut self) {
+        for id in self.late_ids().take(SHOWN_THREADS) {
+            if self.deadline.is_some_and(|deadline| real_time::now() >= deadline) {
+                return;
+            }
+            self.stacks.insert(id, stack_text(id));
+        }
+    }
+
+    /// Returns what is still alive, after the shutdown has reached its limit. `None` if nothing is.
+    pub(super) fn left_alive(&self) -> Option<SlowShutdown> {
+        let slow = self.is_incomplete.then(|| self.describe(true))?;
+        (!slow.tasks().is_empty() || !slow.threads().is_empty()).then_some(slow)
+    }
+
+    pub(super) fn waited(&self) -> Duration {
+        real_time::now().saturating_duration_since(self.since)
+    }
+
+    /// Describes what the shutdown waits for, or what it leaves behind.
+    fn describe(&self, is_over: bool) -> SlowShutdown {
         let (tasks, threads) = (late_tasks(self.shared), self.late_threads());
-        let slow = SlowShutdown::new(waited, tasks, threads);
-        self.shared.hooks.report(&Report::SlowShutdown(slow));
+        SlowShutdown::new(self.waited(), self.limit, is_over, tasks, threads)
+    }
+
+    /// Returns the other threads of the runtime.
+    fn late_ids(&self) -> impl Iterator<Item = i32> + use<> {
+        let own = current_tid();
+        let threads = thread_registry::threads_of(self.shared.config().address());
+        threads.into_iter().filter(move |thread| *thread != own)
     }
 
     /// Returns the other threads of the runtime. Those that the text shows have their stacks, as far as
     /// there is time.
     fn late_threads(&self) -> Vec<LateThread> {
-        let own = current_tid();
-        let threads = thread_registry::threads_of(self.shared.config().address());
-        let others = threads.into_iter().filter(|thread| *thread != own);
         let has_time = || {
             let left = |at: Instant| at.saturating_duration_since(real_time::now());
             self.deadline.is_none_or(|at| left(at) >= STACK_TIME)
@@ -83,14 +146,18 @@ impl<'a> ShutdownWait<'a> {
         let late_thread = |(nth, id): (usize, i32)| {
             let name = std::fs::read_to_string(format!("/proc/self/task/{id}/comm"));
             let name = name.unwrap_or_default().trim_end().to_owned();
-            let stack = match nth < SHOWN_THREADS {
-                true if has_time() => stack_text(id),
-                true => vec!["not captured: the time limit of the shutdown is near".to_owned()],
-                false => Vec::new(),
+            let stack = match (nth < SHOWN_THREADS, self.stacks.get(&id)) {
+                (false, _) => Vec::new(),
+                (true, Some(stack)) => stack.clone(),
+                (true, None) if has_time() => stack_text(id),
+                (true, None) => {
+                    vec!["not captured: the time limit of the shutdown is near".to_owned()]
+                }
             };
-            LateThread { id, name, stack }
+            let call = system_call::current(id).map(|call| call.to_string());
+            LateThread { id, name, call, stack }
         };
-        others.enumerate().map(late_thread).collect()
+        self.late_ids().enumerate().map(late_thread).collect()
     }
 
     /// Reports tasks that were dropped before their first poll.
@@ -131,6 +198,7 @@ fn late_tasks(shared: &RuntimeInner) -> Vec<LateTask> {
         task: task.info().clone(),
         is_closure: task.is_closure(),
         is_queued: task.state() == TaskState::Queued,
+        waits: WaitDump::of_blocked(task.info(), shared.inspectable()),
     })
     .collect()
 }

@@ -4,12 +4,16 @@ use super::holder::{HolderDump, HolderKind};
 use super::task::since;
 use super::text::Short;
 use crate::driver::clock::time_of;
+use crate::inspect::task_info::TaskInfo;
 use crate::sys::descriptor;
+use crate::task::block_on::BlockOnRecord;
 use crate::task::poll_stamp::PollStamp;
 use crate::task::wait_kind::WaitKind;
 use crate::task::wait_record::{Link, RecordedWait, WaitRecord};
 use crate::task::wait_target::WaitTarget;
+use crate::wait::block_on::blocked_threads;
 use crate::wait::ownership::resource_record::ResourceRecord;
+use crate::watchdog::snapshot::Inspectable;
 use std::panic::Location;
 use std::time::Duration;
 
@@ -87,6 +91,25 @@ impl WaitDump {
         if direct > 0 && direct == wakers {
             waits.retain(|wait| wait.direct);
         }
+        waits
+    }
+
+    /// Returns what the thread of a closure or poll waits for, if it is blocked in a `blocking_…` method
+    /// or in a `block_on` of `scheduler`.
+    pub(crate) fn of_blocked(task: &TaskInfo, scheduler: &dyn Inspectable) -> Vec<Self> {
+        let now = scheduler.base().config.env.clock.elapsed();
+        let read = |record: &BlockOnRecord, wakers: usize| {
+            Self::read_all(&record.waiting, || record.poll_stamp(), wakers as u64, now)
+        };
+        let is_inside = |record: &BlockOnRecord| record.outer() == task.number;
+        let threads = blocked_threads().into_iter();
+        let threads = threads.filter(|it| it.is_waiting() && is_inside(&it.record));
+        let mut waits: Vec<Self> =
+            threads.flat_map(|it| read(&it.record, it.live_wakers())).collect();
+        let block_ons = scheduler.block_ons().into_iter();
+        let block_ons = block_ons
+            .filter(|it| is_inside(&it.record) && !it.record.is_polled() && !it.is_woken());
+        waits.extend(block_ons.flat_map(|it| read(&it.record, it.live_wakers())));
         waits
     }
 

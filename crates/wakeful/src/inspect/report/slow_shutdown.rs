@@ -1,16 +1,24 @@
 //! What a shutdown of a runtime waits for.
 
 use super::Content;
+use super::json::ReportSite;
 use super::stamp::Stamp;
 use super::text::{Short, field};
+use crate::inspect::dump::WaitDump;
+use crate::inspect::dump::text::Count;
+use crate::inspect::stack::is_stdio_source;
 use crate::inspect::task_info::TaskInfo;
 use std::fmt;
 use std::time::Duration;
 
-/// A drop of a runtime that has waited for some seconds, with what is still alive.
+/// A shutdown of a runtime that waits for some seconds, or reaches its limit, with what is alive.
 ///
-/// A drop waits for polls that run, and for the closures of the blocking pool. It is
-/// [suspected](super::Certainty::Suspected): they may end.
+/// A shutdown waits for polls that run, and for the closures of the blocking pool. It is
+/// [suspected](super::Certainty::Suspected): they may end. It is reported in two cases:
+///
+/// - A drop or a [`shutdown_timeout`](crate::runtime::Runtime::shutdown_timeout) has waited for the
+///   time of [`report_lasting_after`](crate::runtime::Builder::report_lasting_after).
+/// - A `shutdown_timeout` has reached its limit ([`is_over`](Self::is_over)).
 ///
 /// # Examples
 ///
@@ -39,6 +47,8 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct SlowShutdown {
     waited: Duration,
+    limit: Option<Duration>,
+    is_over: bool,
     tasks: Vec<LateTask>,
     threads: Vec<LateThread>,
     stamp: Stamp,
@@ -80,6 +90,7 @@ pub struct LateTask {
     pub(crate) task: TaskInfo,
     pub(crate) is_closure: bool,
     pub(crate) is_queued: bool,
+    pub(crate) waits: Vec<WaitDump>,
 }
 
 /// A thread that a shutdown waits for.
@@ -114,12 +125,19 @@ pub struct LateTask {
 pub struct LateThread {
     pub(crate) id: i32,
     pub(crate) name: String,
+    pub(crate) call: Option<String>,
     pub(crate) stack: Vec<String>,
 }
 
 impl SlowShutdown {
-    pub(crate) fn new(waited: Duration, tasks: Vec<LateTask>, threads: Vec<LateThread>) -> Self {
-        Self { waited, tasks, threads, stamp: Stamp::now() }
+    pub(crate) fn new(
+        waited: Duration,
+        limit: Option<Duration>,
+        is_over: bool,
+        tasks: Vec<LateTask>,
+        threads: Vec<LateThread>,
+    ) -> Self {
+        Self { waited, limit, is_over, tasks, threads, stamp: Stamp::now() }
     }
 
     /// Returns how long the shutdown had waited.
@@ -127,9 +145,24 @@ impl SlowShutdown {
         self.waited
     }
 
+    /// Returns the limit of the shutdown. `None` for a drop, which has none.
+    pub fn limit(&self) -> Option<Duration> {
+        self.limit
+    }
+
+    /// Returns whether the shutdown has reached its limit, and waits no longer.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
     /// Returns the polls that run, and the closures that run or are queued.
     pub fn tasks(&self) -> &[LateTask] {
         &self.tasks
+    }
+
+    /// Returns whether only reads of standard input are left, which no program can end.
+    pub(crate) fn is_only_stdin(&self) -> bool {
+        !self.tasks.is_empty() && self.tasks.iter().all(LateTask::reads_stdin)
     }
 
     /// Returns the threads of the runtime that have not ended.
@@ -139,6 +172,10 @@ impl SlowShutdown {
 }
 
 impl LateTask {
+    fn reads_stdin(&self) -> bool {
+        self.task.name() == Some("stdin") && is_stdio_source(self.task.spawned_at().file())
+    }
+
     /// Returns the task.
     pub fn task(&self) -> &TaskInfo {
         &self.task
@@ -153,6 +190,30 @@ impl LateTask {
     pub fn is_queued(&self) -> bool {
         self.is_queued
     }
+
+    /// Returns what the thread of the task waits for in a `blocking_…` method or in `block_on`.
+    ///
+    /// `None` if it is in neither. Then the [stack](LateThread::stack) of the thread tells where it is.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wakeful::runtime::Builder;
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let rt = Builder::new_current_thread().build()?;
+    /// let (sender, mut receiver) = mpsc::channel::<()>(1);
+    /// rt.spawn_blocking(move || receiver.blocking_recv());
+    /// let report = rt.shutdown_with_report(Duration::from_millis(50));
+    /// let late = &report.late().unwrap().tasks()[0];
+    /// assert!(late.is_queued() || late.waiting_on().unwrap().kind() == "mpsc::Receiver::recv");
+    /// # drop(sender);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn waiting_on(&self) -> Option<&WaitDump> {
+        self.waits.first()
+    }
 }
 
 impl LateThread {
@@ -164,6 +225,13 @@ impl LateThread {
     /// Returns the thread's name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns the system call that the thread is blocked in, with its descriptors.
+    ///
+    /// `None` if it runs, or the kernel does not tell.
+    pub fn system_call(&self) -> Option<&str> {
+        self.call.as_deref()
     }
 
     /// Returns lines about the thread's stack, innermost function first, or why there is none.
@@ -196,30 +264,39 @@ impl Content for SlowShutdown {
     fn tasks(&self) -> Vec<&TaskInfo> {
         self.tasks.iter().map(|late| &late.task).collect()
     }
+
+    fn sites(&self) -> Vec<ReportSite<'_>> {
+        let waits = self.tasks.iter().flat_map(|late| late.waits.iter().map(move |it| (late, it)));
+        waits
+            .map(|(late, wait)| ReportSite { what: "waits", task: &late.task, at: wait.site() })
+            .collect()
+    }
 }
 
 impl fmt::Display for SlowShutdown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let closures = self.tasks.iter().filter(|task| task.is_closure).count();
-        let polls = self.tasks.len() - closures;
-        write!(
-            f,
-            "slow shutdown (suspected): the drop of the runtime has waited {} for ",
-            Short(self.waited)
-        )?;
-        match (closures, polls) {
-            (0, 0) => writeln!(f, "{}", Count(self.threads.len(), "thread"))?,
-            (0, polls) => writeln!(f, "{}", Count(polls, "poll"))?,
-            (closures, 0) => writeln!(f, "{}", Count(closures, "closure"))?,
-            (closures, polls) => {
-                writeln!(f, "{} and {}", Count(closures, "closure"), Count(polls, "poll"))?;
+        let (waited, alive) = (Short(self.waited), Alive(self));
+        f.write_str("slow shutdown (suspected): ")?;
+        match self.limit {
+            None => writeln!(f, "the drop of the runtime has waited {waited} for {alive}")?,
+            Some(limit) if self.is_over => {
+                let limit = Short(limit);
+                writeln!(f, "the runtime did not shut down within {limit}; still alive: {alive}")?;
             }
+            Some(_) => writeln!(f, "the shutdown of the runtime has waited {waited} for {alive}")?,
         }
-        for task in self.tasks.iter().take(SHOWN) {
-            writeln!(f, "    {task}")?;
+        for late in self.tasks.iter().take(SHOWN) {
+            writeln!(f, "    {late}")?;
+            late.waits.iter().try_for_each(|wait| {
+                let text = wait.to_string();
+                field(f, "      ", "waiting", text.strip_prefix("waiting ").unwrap_or(&text))
+            })?;
         }
         for thread in self.threads.iter().take(SHOWN) {
             writeln!(f, "    thread {} {:?}", thread.id, thread.name)?;
+            if let Some(call) = &thread.call {
+                field(f, "      ", "system call", call)?;
+            }
             for (nth, line) in thread.stack.iter().enumerate() {
                 let name = if nth == 0 { "stack" } else { "" };
                 field(f, "      ", name, line)?;
@@ -230,20 +307,36 @@ impl fmt::Display for SlowShutdown {
         if tasks + threads > 0 {
             writeln!(f, "    and {tasks} more tasks and {threads} more threads")?;
         }
-        f.write_str(
-            "  why: a drop waits for polls that run and for closures of spawn_blocking that run or are queued.\n  \
-             fix: tell them to end before the drop, with a flag or a closed channel. To wait less, call \
-             Runtime::shutdown_timeout or shutdown_background.",
-        )
+        f.write_str(match self.is_over {
+            false => {
+                "  why: a shutdown waits for polls that run and for closures of spawn_blocking that run or are queued.\n  \
+                 fix: tell them to end before the shutdown, with a flag or a closed channel. To wait less, call \
+                 Runtime::shutdown_timeout or shutdown_background."
+            }
+            true => {
+                "  why: a shutdown drops each task at its next .await. It cannot end a poll or a closure that runs: \
+                 they go on until they return, or the process ends.\n  \
+                 fix: tell them to end before the shutdown, with a flag or a closed channel."
+            }
+        })
     }
 }
 
-/// A number with its noun: `1 closure`, `2 closures`.
-struct Count(usize, &'static str);
+/// What is still alive, in numbers: `1 closure and 2 polls`.
+struct Alive<'a>(&'a SlowShutdown);
 
-impl fmt::Display for Count {
+impl fmt::Display for Alive<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(count, noun) = self;
-        write!(f, "{count} {noun}{}", if *count == 1 { "" } else { "s" })
+        let Self(slow) = self;
+        let closures = slow.tasks.iter().filter(|task| task.is_closure).count() as u64;
+        let polls = slow.tasks.len() as u64 - closures;
+        match (closures, polls) {
+            (0, 0) => write!(f, "{}", Count(slow.threads.len() as u64, "thread")),
+            (0, polls) => write!(f, "{}", Count(polls, "poll")),
+            (closures, 0) => write!(f, "{}", Count(closures, "closure")),
+            (closures, polls) => {
+                write!(f, "{} and {}", Count(closures, "closure"), Count(polls, "poll"))
+            }
+        }
     }
 }

@@ -18,7 +18,7 @@ pub(super) const POLICY_HINT: &str = " To shut the runtime down or abort the pro
                                       Builder::unhandled_panic or WAKEFUL_ON_PANIC.";
 
 /// A duration with up to three digits: `150 ms`, `1.2 s`, `310 s`.
-pub(super) struct Short(pub(super) Duration);
+pub(in crate::inspect) struct Short(pub(in crate::inspect) Duration);
 
 impl fmt::Display for Short {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -114,6 +114,11 @@ pub(super) fn polls_tasks(file: &str) -> bool {
     is_own_source(file) && file.ends_with("/task/cell.rs")
 }
 
+/// Returns whether a source file is the one of this crate that reads and writes standard streams.
+pub(in crate::inspect) fn is_stdio_source(file: &str) -> bool {
+    is_own_source(file) && file.ends_with("/io/stdio/blocking_stream.rs")
+}
+
 /// Returns whether a source file is in cargo's folders, or in those of the Rust toolchain.
 pub(crate) fn is_library_source(file: &str) -> bool {
     library_of_path(file).is_some()

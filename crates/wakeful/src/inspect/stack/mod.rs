@@ -9,6 +9,7 @@ mod library;
 use super::symbols::{Detail, Function, SourceSite, functions_at, functions_of_blocked};
 use crate::sys::backtrace::{self, NoStack};
 pub(crate) use library::is_library_source;
+pub(in crate::inspect) use library::is_stdio_source;
 use library::{library_of, polls_tasks};
 use std::sync::OnceLock;
 
