@@ -236,7 +236,7 @@ fn a_complete_shutdown_tells_what_the_tasks_waited_for() {
         let text = report.to_string();
         assert!(text.starts_with("shutdown: complete after "), "{text}");
         assert!(text.contains(", 1 task alive when it began\n"), "{text}");
-        assert!(text.contains(&format!("{wait}\n")), "{text}");
+        assert!(text.contains(&wait.to_string()), "{text}");
         assert!(sender.is_closed(), "the task was dropped");
         assert!(told.try_recv().is_err());
     }
@@ -249,7 +249,6 @@ fn a_local_runtime_tells_as_well() {
     assert!(rt.shutdown_with_report(LONG).is_complete());
 }
 
-/// The same text, as a report: `shutdown_timeout` returns nothing.
 #[test]
 fn a_shutdown_timeout_reports_what_is_left() {
     for builder in builders() {

@@ -4,6 +4,8 @@
 //!   [`Handle::dump`](crate::runtime::Handle::dump).
 //! - [`Report`]: a bug that the runtime found in the program. Delivered to
 //!   [`Builder::on_report`](crate::runtime::Builder::on_report), or printed to stderr.
+//! - [`ShutdownReport`]: what a shutdown found and left behind. Returned by
+//!   [`Runtime::shutdown_with_report`](crate::runtime::Runtime::shutdown_with_report).
 //! - [`Snapshot`]: all runtimes of the process, with tasks by spawn site. Taken by [`snapshot()`].
 //! - `page` (feature `page`): all of it live, in a browser.
 //! - [`Histogram`]: how long polls took, and how long tasks waited in run queues. Part of

@@ -82,9 +82,9 @@ impl fmt::Display for ShutdownReport {
         let outcome = if self.is_complete() { "complete" } else { "incomplete" };
         let (waited, alive) = (Short(self.waited), Count(alive as u64, "task"));
         writeln!(f, "shutdown: {outcome} after {waited}, {alive} alive when it began")?;
-        self.before.fmt(f)?;
+        f.write_str(self.before.to_string().trim_end())?;
         match &self.late {
-            Some(late) => late.fmt(f),
+            Some(late) => write!(f, "\n{late}"),
             None => Ok(()),
         }
     }

@@ -362,12 +362,13 @@ impl Runtime {
         if limit.is_none() {
             wait.report_never_polled();
         }
+        let waited = wait.waited();
         let late = match at_limit {
             AtLimit::Leave => None,
             AtLimit::Describe => wait.left_alive(),
         };
         test_limit::end(&shared);
-        ShutdownEnd { waited: wait.waited(), late }
+        ShutdownEnd { waited, late }
     }
 
     /// Shuts the runtime of a test down, until the time limit of the test at most.

@@ -125,8 +125,10 @@ impl<'a> ShutdownWait<'a> {
 
     /// Describes what the shutdown waits for, or what it leaves behind.
     fn describe(&self, is_over: bool) -> SlowShutdown {
+        // First: a stack takes time.
+        let waited = self.waited();
         let (tasks, threads) = (late_tasks(self.shared), self.late_threads());
-        SlowShutdown::new(self.waited(), self.limit, is_over, tasks, threads)
+        SlowShutdown::new(waited, self.limit, is_over, tasks, threads)
     }
 
     /// Returns the other threads of the runtime.
