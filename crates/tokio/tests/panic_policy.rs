@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Output};
 
 use tokio::runtime::{Builder, Runtime, UnhandledPanic};
+use tokio::task::JoinHandle;
 
 /// Tests that `WAKEFUL_ON_PANIC` fails or aborts: none of them looks at the panic.
 mod planted {
@@ -119,17 +120,16 @@ fn shutdown_runtime_is_for_every_panic_of_a_task() {
         assert!(message.contains(&format!("    spawned     at {}:", file!())), "{message}");
     }
     for rt in runtimes(UnhandledPanic::Ignore) {
-        let error =
-            rt.block_on(rt.spawn(async { panic!("the culprit") })).map(|()| ()).unwrap_err();
-        assert!(error.is_panic());
+        let culprit: JoinHandle<()> = rt.spawn(async { panic!("the culprit") });
+        assert!(rt.block_on(culprit).unwrap_err().is_panic());
     }
 }
 
 #[test]
 fn a_policy_for_unobserved_panics_can_be_set() {
     for rt in runtimes(UnhandledPanic::ShutdownIfUnobserved) {
-        let awaited = rt.block_on(rt.spawn(async { panic!("awaited") })).map(|()| ());
-        assert!(awaited.unwrap_err().is_panic());
+        let awaited: JoinHandle<()> = rt.spawn(async { panic!("awaited") });
+        assert!(rt.block_on(awaited).unwrap_err().is_panic());
         let ended = catch_unwind(AssertUnwindSafe(|| {
             rt.block_on(async {
                 tokio::spawn(async { panic!("the culprit") });

@@ -104,8 +104,8 @@ fn a_panic_that_is_awaited_is_observed() {
             let (rt, told) = build(builder, policy.clone());
             let (culprit, _) = spawn_culprit(&rt);
             assert!(rt.block_on(culprit).unwrap_err().is_panic());
-            let closure = rt.spawn_blocking(|| panic!("the closure"));
-            assert!(rt.block_on(closure).map(|()| ()).unwrap_err().is_panic());
+            let closure: JoinHandle<()> = rt.spawn_blocking(|| panic!("the closure"));
+            assert!(rt.block_on(closure).unwrap_err().is_panic());
             drop(rt);
             assert!(told.try_recv().is_err());
         }
@@ -279,8 +279,8 @@ fn the_default_reports_and_goes_on() {
 fn the_panic_of_any_task_may_shut_the_runtime_down() {
     for builder in builders() {
         let (rt, told) = build(builder, UnhandledPanic::ShutdownRuntime);
-        let closure = rt.spawn_blocking(|| panic!("the closure"));
-        assert!(rt.block_on(closure).map(|()| ()).unwrap_err().is_panic(), "a closure does not");
+        let closure: JoinHandle<()> = rt.spawn_blocking(|| panic!("the closure"));
+        assert!(rt.block_on(closure).unwrap_err().is_panic(), "a closure does not");
         let (culprit, at) = spawn_culprit(&rt);
         let id = culprit.id();
         assert_eq!(
