@@ -207,7 +207,9 @@ impl LateTask {
     /// rt.spawn_blocking(move || receiver.blocking_recv());
     /// let report = rt.shutdown_with_report(Duration::from_millis(50));
     /// let late = &report.late().unwrap().tasks()[0];
-    /// assert!(late.is_queued() || late.waiting_on().unwrap().kind() == "mpsc::Receiver::recv");
+    /// if let Some(wait) = late.waiting_on() {
+    ///     println!("{} waits for {} at {}", late.task(), wait.phrase(), wait.site());
+    /// }
     /// # drop(sender);
     /// # Ok::<(), std::io::Error>(())
     /// ```
