@@ -48,6 +48,11 @@ const REPORTS: &[(&str, &str, &str)] = &[
     ),
     (
         "tokio",
+        "slow shutdown",
+        "`rt_common::shutdown_timeout` leaves a closure behind that sleeps for hours.",
+    ),
+    (
+        "tokio",
         "unobserved panic",
         "A task without a JoinHandle panics, in its poll or in its destructor. The test is about the destructor.",
     ),
