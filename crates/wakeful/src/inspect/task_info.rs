@@ -1,8 +1,10 @@
 //! Identifies a task in reports and dumps.
 
+use super::task_data::DataRef;
 use crate::scheduler::block_on::BlockOnState;
 use crate::task::Id;
 use crate::task::block_on::{BlockOnRecord, is_block_on_id};
+use crate::task::data::TaskData;
 use crate::task::header::Header;
 use std::fmt;
 use std::panic::Location;
@@ -10,7 +12,8 @@ use std::panic::Location;
 /// The id, name and spawn location of a task or of a `block_on` future.
 ///
 /// Two of them are equal if they are of the same task. The `Display` is short, for example
-/// `task 3 "mailer"`; `{:#}` adds the spawn site to a task without a name.
+/// `task 3 "mailer"`; `{:#}` adds the spawn site to a task without a name. A task with
+/// [data](Self::data) shows it in brackets, for example `task 3 "mailer" [tenant 7]`.
 ///
 /// # Examples
 ///
@@ -34,6 +37,7 @@ pub struct TaskInfo {
     pub(crate) number: u64,
     name: Option<String>,
     spawned_at: &'static Location<'static>,
+    data: Option<DataRef>,
 }
 
 impl TaskInfo {
@@ -43,6 +47,7 @@ impl TaskInfo {
             number: header.id.get(),
             name: origin.name().map(str::to_owned),
             spawned_at: origin.spawned_at(),
+            data: DataRef::of_task(header),
         }
     }
 
@@ -59,7 +64,8 @@ impl TaskInfo {
     pub(crate) fn of_block_on_record(record: &BlockOnRecord, name: Option<&str>) -> Option<Self> {
         // The name is that of the outermost future.
         let name = name.filter(|_| record.outer() == 0);
-        Some(Self { number: record.id, name: name.map(str::to_owned), spawned_at: record.site()? })
+        let (number, name, spawned_at) = (record.id, name.map(str::to_owned), record.site()?);
+        Some(Self { number, name, spawned_at, data: None })
     }
 
     /// Returns the task's id, or `None` for the future of a `block_on`, which is not a task.
@@ -98,6 +104,19 @@ impl TaskInfo {
     pub fn spawned_at(&self) -> &'static Location<'static> {
         self.spawned_at
     }
+
+    /// Returns the data of the task, if a spawn hook has attached data of type `T`.
+    ///
+    /// `None` for a task that had ended when the dump or report was made, unless it panicked. The
+    /// future of a `block_on` has no data. [`TaskData`] has an example.
+    pub fn data<T: TaskData>(&self) -> Option<&T> {
+        self.data.as_ref()?.downcast()
+    }
+
+    /// Returns the text of the task's data, on one line.
+    pub(super) fn data_text(&self) -> Option<String> {
+        self.data.as_ref()?.text()
+    }
 }
 
 impl PartialEq for TaskInfo {
@@ -108,18 +127,23 @@ impl PartialEq for TaskInfo {
 
 impl Eq for TaskInfo {}
 
-/// Writes the id and the name. The alternate form, `{:#}`, adds the site to a task without a name.
+/// Writes the id, the name and the data. The alternate form, `{:#}`, adds the site to a task without a name.
 impl fmt::Display for TaskInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.id(), &self.name) {
-            (Some(id), Some(name)) => write!(f, "task {id} {name:?}"),
-            (Some(id), None) if f.alternate() => {
-                write!(f, "task {id} (spawned at {})", self.spawned_at)
-            }
-            (Some(id), None) => write!(f, "task {id}"),
-            (None, Some(name)) => write!(f, "block_on {name:?}"),
-            (None, None) if f.alternate() => write!(f, "block_on (called at {})", self.spawned_at),
-            (None, None) => f.write_str("block_on"),
+        match self.id() {
+            Some(id) => write!(f, "task {id}")?,
+            None => f.write_str("block_on")?,
         }
+        if let Some(name) = &self.name {
+            write!(f, " {name:?}")?;
+        }
+        if let Some(data) = self.data_text() {
+            write!(f, " [{data}]")?;
+        }
+        if f.alternate() && self.name.is_none() {
+            let verb = if self.is_block_on() { "called" } else { "spawned" };
+            write!(f, " ({verb} at {})", self.spawned_at)?;
+        }
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! The schedulers' upcalls: reports, metrics and the runtime's context.
 
 use crate::inspect::{
-    Audience, Blocked, Delivery, Findings, Observed, Orphan, Report, ReportHook, Reporter,
+    self, Audience, Blocked, Delivery, Findings, Observed, Orphan, Report, ReportHook, Reporter,
     ScanMode, Spinning, TaskInfo, UnobservedPanic,
 };
 use crate::runtime::context;
@@ -112,8 +112,10 @@ impl ReportingHooks {
 
     /// Looks for situations that have lasted too long.
     pub(super) fn observe(&self, shared: &RuntimeInner, audience: Audience) -> Observed {
-        let mut findings = ignore_poison(self.findings.lock());
-        findings.get_or_insert_default().observe(shared.inspectable(), audience)
+        inspect::defer_drops(|| {
+            let mut findings = ignore_poison(self.findings.lock());
+            findings.get_or_insert_default().observe(shared.inspectable(), audience)
+        })
     }
 
     /// Ends the watch, after the scheduler has closed.

@@ -72,7 +72,9 @@ mod uring_keeper;
 mod models;
 
 pub use crate::scheduler::config::OrphanPolicy;
+pub use crate::task::data::TaskData;
 pub use crate::task::meta::TaskMeta;
+pub use crate::task::spawn_meta::SpawnMeta;
 pub use crate::telemetry::bucket_scale::{
     HistogramConfiguration, HistogramScale, InvalidHistogramConfiguration, LogHistogram,
     LogHistogramBuilder,

@@ -17,15 +17,21 @@ use crate::sys::unwind::catch_and_forget;
 use crate::task::header::Header;
 use crate::task::meta::TaskMeta;
 use crate::task::runnable::Runnable;
+use crate::task::spawn_meta::SpawnMeta;
 use crate::telemetry::poll_watch::PollWatch;
 use std::sync::Arc;
 
 /// A hook of the user.
 pub(crate) type TaskCallback = Arc<dyn Fn(&TaskMeta<'_>) + Send + Sync>;
 
+/// A hook of the user that may attach data to a task.
+pub(crate) type SpawnCallback = Arc<dyn Fn(&mut SpawnMeta<'_>) + Send + Sync>;
+
 /// The hooks of a runtime.
 #[derive(Clone, Default)]
 pub(crate) struct TaskHooks {
+    /// Sees all tasks, those of local sets and closures too.
+    pub(crate) attach: Option<SpawnCallback>,
     pub(crate) on_spawn: Option<TaskCallback>,
     pub(crate) on_terminate: Option<TaskCallback>,
     pub(crate) before_poll: Option<TaskCallback>,
@@ -35,27 +41,39 @@ pub(crate) struct TaskHooks {
 impl TaskHooks {
     /// Returns whether spawns or polls are to be observed.
     pub(crate) fn observe_spawns_or_polls(&self) -> bool {
-        self.on_spawn.is_some() || self.before_poll.is_some() || self.after_poll.is_some()
+        self.attach.is_some()
+            || self.on_spawn.is_some()
+            || self.before_poll.is_some()
+            || self.after_poll.is_some()
     }
 
     /// Replaces the hooks that `other` has.
     pub(crate) fn override_with(&mut self, other: TaskHooks) {
-        let TaskHooks { on_spawn, on_terminate, before_poll, after_poll } = other;
+        let TaskHooks { attach, on_spawn, on_terminate, before_poll, after_poll } = other;
+        self.attach = attach.or(self.attach.take());
         self.on_spawn = on_spawn.or(self.on_spawn.take());
         self.on_terminate = on_terminate.or(self.on_terminate.take());
         self.before_poll = before_poll.or(self.before_poll.take());
         self.after_poll = after_poll.or(self.after_poll.take());
     }
 
-    /// Calls the hook for spawns if the task was never polled: it is scheduled for the first time.
+    /// Calls the hooks for spawns if the task was never polled: it is scheduled for the first time.
     ///
     /// `poll_watch` is that of the calling thread, if it holds a core.
     pub(crate) fn call_on_spawn(&self, task: &Runnable, poll_watch: Option<&PollWatch>) {
-        if let Some(hook) = &self.on_spawn
-            && task.is_new()
-        {
+        if (self.attach.is_some() || self.on_spawn.is_some()) && task.is_new() {
             let _outside = poll_watch.map(OutsidePoll::new);
-            hook(&task.meta());
+            self.call_attach(task);
+            if let Some(hook) = &self.on_spawn {
+                hook(&task.meta());
+            }
+        }
+    }
+
+    /// Calls the hook that may attach data, for a task that was just spawned and is not queued yet.
+    pub(crate) fn call_attach(&self, task: &Runnable) {
+        if let Some(hook) = &self.attach {
+            SpawnMeta::call(task, &**hook);
         }
     }
 

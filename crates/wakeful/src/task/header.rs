@@ -4,7 +4,8 @@
 //! behind the header in the same allocation (`cell`).
 
 use super::arena::Chunk;
-use super::origin::Origin;
+use super::data::Attached;
+use super::origin::{Origin, OriginCell};
 use super::poll_stamp::PollStamp;
 use super::state::State;
 use super::wait_record::{WaitRecord, WaitWriter};
@@ -13,6 +14,7 @@ use crate::sys::IS_MODEL;
 use crate::sys::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 use std::cell::Cell;
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicPtr as StdAtomicPtr;
 
 /// The fixed part of a task cell.
 ///
@@ -25,15 +27,16 @@ pub(crate) struct Header {
     /// The link of the list that the cell is in: injector, return stack or free list. Written by
     /// the owner of that list.
     pub(crate) next: AtomicPtr<Header>,
-    /// The functions that depend on the future's type. Written at spawn (TASK-5).
-    pub(crate) vtable: Cell<&'static Vtable>,
+    /// The functions that depend on the future's type. Written at spawn, and once more before the
+    /// first poll if a hook attaches data (TASK-5).
+    pub(crate) vtable: VtableCell,
     /// The chunk of memory that contains the cell; leads to the arena and the scheduler. Written
     /// once, when the cell is made, and read-only from then on.
     pub(crate) chunk: NonNull<Chunk>,
     /// Written at spawn (TASK-5).
     pub(crate) id: Cell<u64>,
-    /// Written at spawn (TASK-5).
-    pub(crate) origin: Cell<Origin>,
+    /// Written at spawn, and once more before the first poll if a hook attaches data (TASK-5).
+    pub(crate) origin: OriginCell,
     /// Guarded by TASK-2.
     pub(crate) join_waker: JoinWaker,
     /// Three values in one word, since most polls write all of them:
@@ -76,10 +79,10 @@ impl Header {
             waiting: WaitRecord::nothing(),
             state: State::free(),
             next: AtomicPtr::new(std::ptr::null_mut()),
-            vtable: Cell::new(&VACANT),
+            vtable: VtableCell(StdAtomicPtr::new(std::ptr::from_ref(&VACANT).cast_mut())),
             chunk,
             id: Cell::new(0),
-            origin: Cell::new(Origin::here()),
+            origin: OriginCell::new(Origin::here()),
             join_waker: JoinWaker::empty(),
             counts: AtomicU64::new(0),
             parent: Cell::new(0),
@@ -91,6 +94,12 @@ impl Header {
     pub(crate) fn future_memory(&self) -> FutureMemory {
         let memory = self.vtable.get().memory;
         FutureMemory { address: std::ptr::from_ref(self).addr() + memory.address, ..memory }
+    }
+
+    /// Returns what a hook has attached to the task.
+    pub(crate) fn attached(&self) -> Option<&Attached> {
+        // SAFETY: a reference to the header keeps the cell, and the origin is released with the cell.
+        unsafe { self.origin.get().attached() }
     }
 
     pub(crate) fn id(&self) -> super::Id {
@@ -169,6 +178,48 @@ impl Header {
             self.counts.store(counts | SPARE_WAKER, Relaxed);
         }
         has_none
+    }
+}
+
+/// The vtable of a task.
+///
+/// An atomic of std in models too: a model attaches no data.
+pub(crate) struct VtableCell(StdAtomicPtr<Vtable>);
+
+impl VtableCell {
+    /// Returns the vtable.
+    ///
+    /// Pairs with `attach`: the thread that shuts the runtime down may cancel a task whose spawn hook
+    /// is still running.
+    #[inline]
+    pub(crate) fn get(&self) -> &Vtable {
+        // SAFETY: `set` stored a static, or `attach` a vtable that lives as long as the task.
+        unsafe { &*self.0.load(Acquire) }
+    }
+
+    /// Writes the vtable of a new task. The state word publishes it.
+    #[inline]
+    pub(crate) fn set(&self, vtable: &'static Vtable) {
+        self.0.store(std::ptr::from_ref(vtable).cast_mut(), Relaxed);
+    }
+
+    /// Returns the vtable that `set` wrote.
+    ///
+    /// # Safety
+    ///
+    /// `attach` was not called for this task.
+    pub(super) unsafe fn plain(&self) -> &'static Vtable {
+        // SAFETY: by contract it is the static that `set` stored.
+        unsafe { &*self.0.load(Relaxed) }
+    }
+
+    /// Replaces the vtable of a task that was not polled yet.
+    ///
+    /// # Safety
+    ///
+    /// `vtable` lives until the cell is freed.
+    pub(super) unsafe fn attach(&self, vtable: &Vtable) {
+        self.0.store(std::ptr::from_ref(vtable).cast_mut(), Release);
     }
 }
 

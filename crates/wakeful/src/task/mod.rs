@@ -42,6 +42,7 @@ pub(crate) mod block_on;
 pub(crate) mod cell;
 pub(crate) mod context;
 pub mod coop;
+pub(crate) mod data;
 mod duty;
 pub(crate) mod ended;
 pub(crate) mod enter_guard;
@@ -57,6 +58,7 @@ mod poll_time;
 mod reexports;
 pub(crate) mod runnable;
 mod spawn_counts;
+pub(crate) mod spawn_meta;
 pub(crate) mod stack;
 pub(crate) mod state;
 #[macro_use]

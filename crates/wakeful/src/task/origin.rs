@@ -1,22 +1,28 @@
-//! Where a task was spawned, and its name.
+//! Where a task was spawned, its name, and what a hook has attached to it.
 
+use super::data::Attached;
 use std::panic::Location;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, Ordering::*};
 
-/// The spawn site of a task and its name, in one word.
+/// The spawn site of a task, its name and its data, in one word.
 ///
-/// Most tasks have no name, so only a named task allocates. The lowest bit tells the two forms
-/// apart: clear for a `&'static Location`, set for a leaked [`Named`].
+/// Most tasks have neither name nor data, and allocate nothing for them. The lowest bit tells the two
+/// forms apart: clear for a `&'static Location`, set for a leaked [`Details`].
 #[derive(Clone, Copy)]
 pub(crate) struct Origin(NonNull<u8>);
 
-struct Named {
-    name: Box<str>,
+struct Details {
+    name: Option<Box<str>>,
     spawned_at: &'static Location<'static>,
+    attached: Option<Attached>,
+    /// The origin before data was attached. A dump may still be reading it.
+    replaced: Option<Origin>,
 }
 
-const NAMED: usize = 1;
-const _: () = assert!(align_of::<Location<'static>>() > NAMED && align_of::<Named>() > NAMED);
+const DETAILED: usize = 1;
+const _: () =
+    assert!(align_of::<Location<'static>>() > DETAILED && align_of::<Details>() > DETAILED);
 
 impl Origin {
     /// The site of the caller, without a name.
@@ -30,20 +36,49 @@ impl Origin {
         match name {
             None => Self(NonNull::from(spawned_at).cast()),
             Some(name) => {
-                let named = Box::new(Named { name: name.into(), spawned_at });
-                let ptr = NonNull::from(Box::leak(named)).cast::<u8>();
-                Self(ptr.map_addr(|addr| addr | NAMED))
+                let name = Some(name.into());
+                Self::detailed(Details { name, spawned_at, attached: None, replaced: None })
             }
         }
     }
 
-    fn named(&self) -> Option<&Named> {
-        if self.0.addr().get() & NAMED == 0 {
+    fn detailed(details: Details) -> Self {
+        let ptr = NonNull::from(Box::leak(Box::new(details))).cast::<u8>();
+        Self(ptr.map_addr(|addr| addr | DETAILED))
+    }
+
+    /// Returns this origin with data. The new origin owns this one.
+    pub(super) fn with_data(self, attached: Attached) -> Self {
+        let (name, spawned_at) = (self.name().map(Into::into), self.spawned_at());
+        Self::detailed(Details { name, spawned_at, attached: Some(attached), replaced: Some(self) })
+    }
+
+    fn details(&self) -> Option<&Details> {
+        // SAFETY: the result borrows from this origin, which is not used after `release`.
+        unsafe { self.details_of_task() }
+    }
+
+    /// Returns the details, for as long as the task has its cell.
+    ///
+    /// # Safety
+    ///
+    /// The result is not used after [`release`](Self::release).
+    unsafe fn details_of_task<'a>(self) -> Option<&'a Details> {
+        if self.0.addr().get() & DETAILED == 0 {
             return None;
         }
-        // SAFETY: the bit says that `at` leaked a `Named` here. It lives until `release`, which
-        // ends this origin.
-        Some(unsafe { &*self.0.as_ptr().map_addr(|addr| addr & !NAMED).cast::<Named>() })
+        // SAFETY: the bit says that `detailed` leaked them here. They live until `release`.
+        Some(unsafe { &*self.0.as_ptr().map_addr(|addr| addr & !DETAILED).cast::<Details>() })
+    }
+
+    /// Returns what a hook has attached to the task.
+    ///
+    /// # Safety
+    ///
+    /// The result is not used after [`release`](Self::release).
+    pub(super) unsafe fn attached<'a>(self) -> Option<&'a Attached> {
+        // SAFETY: by contract.
+        unsafe { self.details_of_task() }?.attached.as_ref()
     }
 
     /// Returns the word as an address: that of the site, or that of a name, with its lowest bit set.
@@ -53,23 +88,60 @@ impl Origin {
     }
 
     pub(crate) fn name(&self) -> Option<&str> {
-        self.named().map(|named| &*named.name)
+        self.details()?.name.as_deref()
     }
 
     pub(crate) fn spawned_at(&self) -> &'static Location<'static> {
-        match self.named() {
-            Some(named) => named.spawned_at,
+        match self.details() {
+            Some(details) => details.spawned_at,
             // SAFETY: without the bit, `at` stored a `&'static Location`.
             None => unsafe { self.0.cast().as_ref() },
         }
     }
 
-    /// Frees the name. The arena calls this when it frees the cell.
+    /// Frees name and data. The arena calls this when it frees the cell.
     pub(crate) fn release(self) {
-        if self.0.addr().get() & NAMED != 0 {
-            let ptr = self.0.as_ptr().map_addr(|addr| addr & !NAMED).cast::<Named>();
-            // SAFETY: `at` leaked it, and it is released once: the cell is being freed.
-            drop(unsafe { Box::from_raw(ptr) });
+        if self.0.addr().get() & DETAILED != 0 {
+            self.release_details();
         }
+    }
+
+    #[inline(never)]
+    fn release_details(self) {
+        let ptr = self.0.as_ptr().map_addr(|addr| addr & !DETAILED).cast::<Details>();
+        // SAFETY: `detailed` leaked them, and they are released once: the cell is being freed.
+        let details = unsafe { Box::from_raw(ptr) };
+        if let Some(replaced) = details.replaced {
+            replaced.release();
+        }
+    }
+}
+
+/// The origin of a task, in its header.
+///
+/// An atomic of std in models too: a model attaches no data.
+pub(crate) struct OriginCell(AtomicPtr<u8>);
+
+impl OriginCell {
+    pub(super) fn new(origin: Origin) -> Self {
+        Self(AtomicPtr::new(origin.0.as_ptr()))
+    }
+
+    /// Returns the origin. Pairs with `attach`: a dump may read while a spawn hook runs.
+    #[inline]
+    pub(crate) fn get(&self) -> Origin {
+        // SAFETY: only addresses of origins are stored, which are not null.
+        Origin(unsafe { NonNull::new_unchecked(self.0.load(Acquire)) })
+    }
+
+    /// Writes the origin of a new task. The state word publishes it.
+    #[inline]
+    pub(super) fn set(&self, origin: Origin) {
+        self.0.store(origin.0.as_ptr(), Relaxed);
+    }
+
+    /// Replaces the origin of a task that was not polled yet by one that owns the former.
+    pub(super) fn attach(&self, attached: Attached) {
+        self.0.store(self.get().with_data(attached).0.as_ptr(), Release);
     }
 }

@@ -47,7 +47,8 @@
 //! - TASK-4. NOTIFIED on a task that is not RUNNING means that exactly one queue entry exists. The
 //!   thread that set the flag may still be about to push it.
 //! - TASK-5. The plain header fields that are written at spawn are read-only while LIVE is set. The
-//!   other plain fields are written under TASK-1.
+//!   other plain fields are written under TASK-1. Origin and vtable are atomic: the spawning thread
+//!   replaces them once, before the task is queued, if a hook attaches data.
 //! - TASK-6. A poll starts with one waker counted in advance, the *spare waker*. The first clone
 //!   that the future makes of its waker uses it, and needs no atomic operation. The step that ends
 //!   the poll or the task subtracts an unused one. The header says whether it is unused (under

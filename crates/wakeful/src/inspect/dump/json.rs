@@ -17,8 +17,8 @@ impl Dump {
     ///   "workers": [ { "index": 0, "state": "asleep", "task": null, "block_on": null,
     ///                  "for_ms": 3, "queued": 0, "timers": 1, "sources": 0, "polls": 17,
     ///                  "busy_ms": 0.4 } ],
-    ///   "tasks":   [ { "id": 7, "block_on": null, "name": "reader", "spawned_at": "src/main.rs:3:5",
-    ///                  "parent": null, "parent_block_on": 4294967295, "state": "waiting",
+    ///   "tasks":   [ { "id": 7, "block_on": null, "name": "reader", "data": null,
+    ///                  "spawned_at": "src/main.rs:3:5", "parent": null, "parent_block_on": 4294967295, "state": "waiting",
     ///                  "worker": null, "closure": false, "orphan": false,
     ///                  "age_ms": 12, "polls": 1, "busy_ms": 0, "wakes": 0, "wakers": 1,
     ///                  "waiting_on": { "kind": "Mutex::lock", "resource_id": 4711,
@@ -81,6 +81,11 @@ pub(in crate::inspect) fn id(json: &mut Json, task: Option<&TaskInfo>) {
     json.field("name", |json| json.option(task.and_then(TaskInfo::name), Json::string));
 }
 
+/// Writes the text of the data that a spawn hook has attached to the task.
+pub(in crate::inspect) fn data(json: &mut Json, task: &TaskInfo) {
+    json.field("data", |json| json.option(task.data_text().as_deref(), Json::string));
+}
+
 fn worker(json: &mut Json, worker: &WorkerDump) {
     json.object(|json| {
         json.field("index", |json| json.plain(worker.index()));
@@ -104,6 +109,7 @@ pub(in crate::inspect) fn worker_counts(json: &mut Json, worker: &WorkerDump) {
 fn task(json: &mut Json, task: &TaskDump) {
     json.object(|json| {
         id(json, Some(task.info()));
+        data(json, task.info());
         json.field("spawned_at", |json| site(json, task.info().spawned_at()));
         json.field("parent", |json| json.option(task.parent(), Json::plain));
         let parent = task.parent.filter(|_| task.spawned_by_block_on()).map(|number| number as u32);

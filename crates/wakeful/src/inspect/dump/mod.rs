@@ -19,7 +19,7 @@ mod worker;
 use super::report::Report;
 use super::task_info::TaskInfo;
 use crate::watchdog::snapshot::Inspectable;
-pub(in crate::inspect) use json::id as task_id;
+pub(in crate::inspect) use json::{data as task_data, id as task_id};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! A report as JSON.
 
 use super::{Report, Utc};
-use crate::inspect::dump::task_id;
+use crate::inspect::dump::{task_data, task_id};
 use crate::inspect::json::Json;
 use crate::inspect::task_info::TaskInfo;
 use std::panic::Location;
@@ -24,7 +24,8 @@ impl Report {
     /// ```text
     /// { "time": "2026-11-18T03:04:05.678Z", "kind": "deadlock", "certainty": "suspected",
     ///   "runtime": "database",
-    ///   "tasks": [ { "id": 1, "block_on": null, "name": "twice", "spawned_at": "src/main.rs:3:5" } ],
+    ///   "tasks": [ { "id": 1, "block_on": null, "name": "twice", "data": null,
+    ///                 "spawned_at": "src/main.rs:3:5" } ],
     ///   "sites": [ { "what": "waits", "id": 1, "block_on": null, "name": "twice",
     ///                 "at": "src/main.rs:6:14" },
     ///               { "what": "acquired", "id": 1, "block_on": null, "name": "twice",
@@ -82,6 +83,7 @@ impl Report {
 fn task(json: &mut Json, task: &TaskInfo) {
     json.object(|json| {
         task_id(json, Some(task));
+        task_data(json, task);
         json.field("spawned_at", |json| json.string(&task.spawned_at().to_string()));
     });
 }

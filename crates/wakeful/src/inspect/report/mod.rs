@@ -31,6 +31,7 @@ use super::task_info::TaskInfo;
 pub(in crate::inspect) use json::ReportSite;
 use stamp::{Stamp, Utc};
 use std::fmt;
+use std::panic::Location;
 use std::time::SystemTime;
 
 pub use aborted_closure::AbortedClosure;
@@ -271,10 +272,52 @@ impl Report {
         }
     }
 
-    /// Returns the tasks that it is about.
-    #[cfg(feature = "page")]
-    pub(in crate::inspect) fn tasks(&self) -> Vec<&TaskInfo> {
+    /// Returns the tasks that it is about, in the order of its text.
+    ///
+    /// A report about a spawn site, such as [`GrowingTasks`](Self::GrowingTasks), names no task.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() {
+    /// for report in Handle::current().diagnose() {
+    ///     for task in report.tasks() {
+    ///         println!("{}: {task}", report.kind());
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub fn tasks(&self) -> Vec<&TaskInfo> {
         self.content().tasks()
+    }
+
+    /// Returns the main site: the first that its text names, or where the first task was spawned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() {
+    /// for report in Handle::current().diagnose() {
+    ///     println!("{} at {:?}", report.kind(), report.site().map(ToString::to_string));
+    /// }
+    /// # }
+    /// ```
+    pub fn site(&self) -> Option<&'static Location<'static>> {
+        match self {
+            Report::GrowingTasks(growing) => Some(growing.spawned_at()),
+            Report::NeverPolled(dropped) => dropped.sites().first().map(|(site, _)| *site),
+            other => {
+                let content = other.content();
+                let named = content.sites().first().map(|site| site.at);
+                named.or_else(|| content.tasks().first().map(|task| task.spawned_at()))
+            }
+        }
     }
 
     /// Returns the sites in the program that it names.

@@ -34,10 +34,11 @@ impl RecentReports {
             return;
         }
         let mut reports = ignore_poison(self.reports.lock());
-        if reports.len() == MOST {
-            reports.pop_front();
-        }
+        let oldest = (reports.len() == MOST).then(|| reports.pop_front());
         reports.push_back((now, report.clone()));
+        drop(reports);
+        // Outside of the lock: its tasks may have data, which is the user's.
+        drop(oldest);
     }
 
     /// Returns the reports of the last minute, each with the time since then.

@@ -1,17 +1,74 @@
 //! Settings of the builder for functions that are called at the events of tasks.
 
 use super::Builder;
-use crate::runtime::TaskMeta;
+use crate::runtime::{SpawnMeta, TaskMeta};
 use std::sync::Arc;
 
 /// Hooks for the tasks of the runtime.
 ///
 /// A hook sees the tasks that are spawned on the runtime, also those of a
 /// [`LocalRuntime`](crate::runtime::LocalRuntime). It sees neither the futures of `block_on` nor the
-/// tasks of a [`LocalSet`](crate::task::LocalSet). Without hooks, spawns and polls execute no
-/// extra instruction. With a hook for spawns or polls, each poll also reads the clock twice. A hook for
-/// the end of tasks adds a call to each end of a task in the process.
+/// tasks of a [`LocalSet`](crate::task::LocalSet); [`on_spawn`](Builder::on_spawn) sees the latter too.
+/// Without hooks, spawns and polls execute no extra instruction. With a hook for spawns or polls, each
+/// poll also reads the clock twice. A hook for the end of tasks adds a call to each end of a task in the
+/// process.
 impl Builder {
+    /// Sets a hook that is called when a task is spawned, and may attach data to the task.
+    ///
+    /// The data is a tag that dumps, reports and the live page show, and it may wrap the polls of the
+    /// task; see [`TaskData`](crate::runtime::TaskData). The hook decides whether a task inherits the
+    /// data of the task that spawns it ([`SpawnMeta::parent_data`]). It sees every task whose spawn
+    /// finds this runtime as the current one, or names it:
+    ///
+    /// - tasks of the runtime, and of a [`LocalSet`](crate::task::LocalSet) that is used in it,
+    /// - closures of the blocking pool, also those that `fs` runs there.
+    ///
+    /// The futures of `block_on` are not spawned, and have no data.
+    ///
+    /// The spawning thread calls the hook before the task is queued. If the hook panics, the task is
+    /// dropped and the panic goes to the caller of `spawn`. A second call replaces the hook.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::fmt;
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    /// use wakeful::runtime::{Builder, Handle, TaskData};
+    ///
+    /// struct Request(u64);
+    ///
+    /// impl fmt::Display for Request {
+    ///     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    ///         write!(f, "request {}", self.0)
+    ///     }
+    /// }
+    ///
+    /// impl TaskData for Request {}
+    ///
+    /// let next = AtomicU64::new(1);
+    /// let runtime = Builder::new_current_thread()
+    ///     .on_spawn(move |task| {
+    ///         let inherited = task.parent_data().cloned();
+    ///         let new = || Arc::new(Request(next.fetch_add(1, Relaxed)));
+    ///         task.set_data(inherited.unwrap_or_else(|| new()));
+    ///     })
+    ///     .build()?;
+    /// runtime.block_on(runtime.spawn(async {
+    ///     let child = wakeful::spawn(async {});
+    ///     let dump = Handle::current().dump();
+    ///     assert_eq!(dump.find(child.id()).unwrap().info().data::<Request>().unwrap().0, 1);
+    /// })).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn on_spawn<F>(&mut self, f: F) -> &mut Self
+    where
+        F: Fn(&mut SpawnMeta<'_>) + Send + Sync + 'static,
+    {
+        self.task_hooks.attach = Some(Arc::new(f));
+        self
+    }
+
     /// Sets a hook that is called when a task is spawned, before its first poll.
     ///
     /// The spawning thread calls it. If it panics, the task is dropped and the panic goes to the

@@ -94,6 +94,7 @@ where
             Flavor::Multi(scheduler) => scheduler.fill(closure, options),
         }
     };
+    shared.base().config.task_hooks.call_attach(&task);
     shared.pool.push(Job { task, mandatory });
     join
 }

@@ -11,6 +11,7 @@ use crate::runtime::{Id, Runtime, UnhandledPanic, context};
 use crate::scheduler::local_set::context::EnterGuard;
 use crate::scheduler::local_set::wakers::SetPollerId;
 use crate::scheduler::local_set::{AfterPoll, LocalScheduler};
+use crate::scheduler::task_hooks::TaskHooks;
 use crate::task::cell::SpawnOptions;
 use crate::task::id::IdSource;
 use crate::task::wait_kind::WaitKind;
@@ -441,13 +442,17 @@ where
 {
     static PROCESS: IdSource = IdSource::Process;
     let mut task = Some((future, options));
-    let mut spawn = |ids: &IdSource| {
+    let mut spawn = |ids: &IdSource, hooks: Option<&TaskHooks>| {
         let (future, options) = task.take().expect("spawned once");
-        local.spawn(future, options, ids)
+        local.spawn(future, options, ids, hooks)
     };
-    match context::with_current(|shared| spawn(shared.base().ids())) {
+    let join = context::with_current(|shared| {
+        let base = shared.base();
+        spawn(base.ids(), Some(&base.config.task_hooks))
+    });
+    match join {
         Some(join) => join,
-        None => spawn(&PROCESS),
+        None => spawn(&PROCESS, None),
     }
 }
 

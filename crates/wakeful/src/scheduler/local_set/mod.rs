@@ -32,6 +32,7 @@ use crate::scheduler::local_set::context::EnteredSet;
 pub(crate) use crate::scheduler::local_set::shared::{Host, LocalShared};
 use crate::scheduler::local_set::shared::{LocalState, PanicText, thread_number};
 use crate::scheduler::local_set::wakers::{SetPollerId, SetWakers};
+use crate::scheduler::task_hooks::TaskHooks;
 use crate::sys::backtrace;
 use crate::sys::sync::Mutex;
 use crate::task::arena::{Arena, Schedule};
@@ -119,11 +120,14 @@ impl LocalScheduler {
     }
 
     /// Spawns a task, with an id from `ids`. On a closed set it is dropped at once.
+    ///
+    /// `hooks` are those of the current runtime, if there is one.
     pub(crate) fn spawn<F>(
         &self,
         future: F,
         options: SpawnOptions,
         ids: &IdSource,
+        hooks: Option<&TaskHooks>,
     ) -> JoinHandle<F::Output>
     where
         F: Future + 'static,
@@ -146,6 +150,9 @@ impl LocalScheduler {
         if shared.is_closing() {
             task.cancel_spawn();
         } else {
+            if let Some(hooks) = hooks {
+                hooks.call_attach(&task);
+            }
             shared.schedule(task);
         }
         join

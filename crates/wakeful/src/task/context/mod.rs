@@ -30,6 +30,7 @@ pub(crate) use yields::{
 use super::arena::{Arena, Schedule};
 use super::block_on::{BlockOnRecord, is_block_on_id};
 use super::coop::Budget;
+use super::data::TaskData;
 use super::header::Header;
 use super::{Id, coop};
 use crate::sys::rng::Rng;
@@ -39,6 +40,7 @@ use std::cell::Cell;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
 struct ThreadContext {
     /// The task that this thread polls.
@@ -95,6 +97,13 @@ impl Drop for IdGuard {
 /// for none.
 pub(crate) fn current_id() -> u64 {
     CONTEXT.with(|context| context.current_id.get())
+}
+
+/// Returns the data of the task that this thread polls, if it has some.
+pub(super) fn current_data() -> Option<Arc<dyn TaskData>> {
+    let current = CONTEXT.with(|context| context.current.get());
+    // SAFETY: the task that this thread polls is alive.
+    unsafe { current.as_ref() }?.attached()?.data()
 }
 
 /// Returns the id of the current task.

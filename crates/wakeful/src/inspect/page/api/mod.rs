@@ -20,7 +20,7 @@ use super::request::Request;
 use super::response::{JSON, Response, Status};
 use crate::inspect::json::Json;
 use crate::inspect::prometheus::prometheus;
-use crate::inspect::runtimes;
+use crate::inspect::{defer_drops, runtimes};
 use crate::sys::sync::ignore_poison;
 use recording::Recording;
 use std::sync::{Arc, Mutex};
@@ -105,22 +105,26 @@ impl Api {
 
     /// Returns a snapshot that is at most [`FRESH_FOR`] old.
     fn view(&self) -> Arc<View> {
-        // Held while the snapshot is taken: other clients wait for that one.
-        let mut view = ignore_poison(self.view.lock());
-        if let Some((taken, view)) = &*view
-            && taken.elapsed() < FRESH_FOR
-        {
-            return view.clone();
-        }
-        let new = Arc::new(View::take());
-        *view = Some((Instant::now(), new.clone()));
-        new
+        defer_drops(|| {
+            // Held while the snapshot is taken: other clients wait for that one.
+            let mut view = ignore_poison(self.view.lock());
+            if let Some((taken, view)) = &*view
+                && taken.elapsed() < FRESH_FOR
+            {
+                return view.clone();
+            }
+            let new = Arc::new(View::take());
+            *view = Some((Instant::now(), new.clone()));
+            new
+        })
     }
 
     /// Drops a snapshot that no client has asked for in the last seconds.
     pub(in crate::inspect::page) fn forget_old_view(&self) {
-        let mut view = ignore_poison(self.view.lock());
-        view.take_if(|(taken, _)| taken.elapsed() > KEPT_FOR);
+        let is_old = |(taken, _): &mut (Instant, _)| taken.elapsed() > KEPT_FOR;
+        let old = ignore_poison(self.view.lock()).take_if(is_old);
+        // Outside of the lock: the tasks in it may have data, which is the user's.
+        drop(old);
     }
 
     fn overview(&self) -> String {

@@ -3,7 +3,7 @@
 use super::view::{RuntimeView, key};
 use crate::inspect::Histogram;
 use crate::inspect::dump::{
-    HolderDump, TaskDump, WaitDump, holder_fields, site, task_state, wait_fields,
+    HolderDump, TaskDump, WaitDump, holder_fields, site, task_data, task_state, wait_fields,
 };
 use crate::inspect::json::Json;
 use crate::inspect::task_info::TaskInfo;
@@ -32,6 +32,7 @@ pub(super) fn task(json: &mut Json, runtime: &RuntimeView, task: &TaskDump) {
     let parent = task.parent_number().and_then(|parent| runtime.task(parent));
     json.object(|json| {
         identity(json, runtime.id(), task.info());
+        task_data(json, task.info());
         json.field("parent", |json| {
             json.option(parent, |json, parent| task_ref(json, runtime.id(), parent.info()));
         });

@@ -45,10 +45,11 @@ export function open(root, route, live) {
   const where = groupLink('', 1);
   const parent = taskLink();
   const noParent = h('span', { class: 'quiet' });
-  const cells = { runtime: value(), age: value(), polls: value(), busy: value(), wakes: value(), wakers: value() };
+  const cells = { data: value(), runtime: value(), age: value(), polls: value(), busy: value(), wakes: value(), wakers: value() };
   const facts = factList([
     ['spawned at', where],
     ['spawned by', h('span', {}, parent, noParent)],
+    ['data', cells.data],
     ['runtime', cells.runtime],
     ['age', cells.age],
     ['polls', cells.polls],
@@ -162,6 +163,7 @@ export function open(root, route, live) {
     if (task.parent) parent.update(task.parent);
     setText(noParent, task.parent ? '' : task.id === null ? 'a thread that called block_on' : 'no task that is alive');
     const runtime = overview?.runtimes.find((r) => r.id === task.runtime) || { id: task.runtime };
+    cells.data.update(task.data ?? 'none');
     cells.runtime.update(runtimeName(runtime));
     cells.age.update(ms(task.age_ms));
     cells.polls.update(count(task.polls));

@@ -1,0 +1,100 @@
+//! The data of a task in dumps and reports: a reference, its text, and where its drop may run.
+//!
+//! The data is the user's. Its text is made when a dump or report is written, outside of our locks.
+//! A scan that holds a lock drops references inside of [`defer_drops`].
+
+use crate::sys::unwind::catch_and_forget;
+use crate::task::data::TaskData;
+use crate::task::header::Header;
+use std::any::Any;
+use std::cell::RefCell;
+use std::fmt::{self, Write};
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
+
+/// A reference to the data of a task. `None` only while it is dropped.
+#[derive(Clone)]
+pub(super) struct DataRef(Option<Arc<dyn TaskData>>);
+
+// Its methods are called inside of `catch_unwind`.
+impl UnwindSafe for DataRef {}
+impl RefUnwindSafe for DataRef {}
+
+thread_local! {
+    /// References that are dropped when the outermost `defer_drops` of this thread returns.
+    static DEFERRED: RefCell<Option<Vec<Arc<dyn TaskData>>>> = const { RefCell::new(None) };
+}
+
+impl DataRef {
+    pub(super) fn of_task(header: &Header) -> Option<Self> {
+        Some(Self(Some(header.attached()?.data()?)))
+    }
+
+    pub(super) fn downcast<T: TaskData>(&self) -> Option<&T> {
+        let data: &dyn Any = self.0.as_deref()?;
+        data.downcast_ref()
+    }
+
+    /// Returns the text of the data, on one line. `None` if it is empty.
+    pub(super) fn text(&self) -> Option<String> {
+        let (mut text, data) = (OneLine(String::new()), self.0.as_deref()?);
+        let written = catch_and_forget(|| write!(text, "{data}"));
+        match written {
+            Some(Ok(())) => Some(text.0).filter(|text| !text.is_empty()),
+            _ => Some("its Display panicked or failed".to_owned()),
+        }
+    }
+}
+
+impl Drop for DataRef {
+    fn drop(&mut self) {
+        let mut data = self.0.take();
+        // At the end of a thread there is no list, and no scan.
+        let _ = DEFERRED.try_with(|deferred| {
+            if let Some(list) = &mut *deferred.borrow_mut() {
+                list.extend(data.take());
+            }
+        });
+        catch_and_forget(|| drop(data));
+    }
+}
+
+impl fmt::Debug for DataRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.text().unwrap_or_default(), f)
+    }
+}
+
+/// Runs `f`, which holds a lock. Data whose last reference `f` drops is dropped afterwards.
+pub(crate) fn defer_drops<R>(f: impl FnOnce() -> R) -> R {
+    struct DropDeferred;
+    impl Drop for DropDeferred {
+        fn drop(&mut self) {
+            let deferred = DEFERRED.take();
+            for data in deferred.into_iter().flatten() {
+                catch_and_forget(|| drop(data));
+            }
+        }
+    }
+    if DEFERRED.with_borrow(Option::is_some) {
+        return f();
+    }
+    DEFERRED.set(Some(Vec::new()));
+    let _drop_deferred = DropDeferred;
+    f()
+}
+
+/// Escapes control characters, which would break the lines of a report.
+struct OneLine(String);
+
+impl fmt::Write for OneLine {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for char in text.chars() {
+            match char {
+                char if char.is_control() => self.0.extend(char.escape_default()),
+                char => self.0.push(char),
+            }
+        }
+        Ok(())
+    }
+}
