@@ -1,0 +1,556 @@
+//! Data that a spawn hook attaches: who gets it, what it wraps, who shows it, and when it is dropped.
+
+use std::fmt;
+use std::future::pending;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::{self, ThreadId};
+
+use wakeful::inspect::page;
+use wakeful::inspect::{Report, TaskInfo};
+use wakeful::runtime::{Builder, Handle, Runtime, SpawnMeta, TaskData};
+use wakeful::task::{self, JoinSet, LocalSet, spawn_blocking, yield_now};
+
+mod support {
+    pub mod json;
+    pub mod page_client;
+    pub mod runtimes;
+}
+use support::json::Json;
+use support::page_client::Client;
+use support::runtimes::serial_builders;
+
+/// A runtime of each kind: one thread, one worker, and several workers between which tasks move.
+fn builders() -> Vec<Builder> {
+    let mut builders: Vec<Builder> = serial_builders().into_iter().map(|(_, it)| it).collect();
+    let mut several = Builder::new_multi_thread();
+    several.worker_threads(3);
+    builders.push(several);
+    builders
+}
+
+/// What happened to a piece of data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    Enter,
+    Exit,
+    End,
+    Drop,
+    /// The future did something, or was dropped.
+    Future,
+}
+use Event::{End, Enter, Exit, Future};
+
+/// The events of all data of a test, each with the number of the data and the thread.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<(usize, Event, ThreadId)>>>);
+
+impl Log {
+    fn add(&self, number: usize, event: Event) {
+        self.0.lock().unwrap().push((number, event, thread::current().id()));
+    }
+
+    fn of(&self, number: usize) -> Vec<Event> {
+        let events = self.0.lock().unwrap();
+        events.iter().filter(|it| it.0 == number).map(|it| it.1).collect()
+    }
+
+    fn all(&self) -> Vec<(usize, Event)> {
+        self.0.lock().unwrap().iter().map(|it| (it.0, it.1)).collect()
+    }
+}
+
+struct Tag {
+    number: usize,
+    log: Log,
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tag {}", self.number)
+    }
+}
+
+impl TaskData for Tag {
+    fn enter(&self) {
+        self.log.add(self.number, Enter);
+    }
+
+    fn exit(&self) {
+        self.log.add(self.number, Exit);
+    }
+
+    fn end(&self) {
+        self.log.add(self.number, End);
+    }
+}
+
+impl Drop for Tag {
+    fn drop(&mut self) {
+        self.log.add(self.number, Event::Drop);
+    }
+}
+
+/// Returns a hook that tags each task with the next number, from 1 on.
+fn tagging(log: &Log) -> impl Fn(&mut SpawnMeta<'_>) + Send + Sync + 'static {
+    let (log, last) = (log.clone(), AtomicUsize::new(0));
+    move |task| {
+        let number = last.fetch_add(1, SeqCst) + 1;
+        task.set_data(Arc::new(Tag { number, log: log.clone() }));
+    }
+}
+
+/// Builds a runtime of each kind whose tasks are tagged.
+fn tagged() -> Vec<(Runtime, Log)> {
+    builders()
+        .into_iter()
+        .map(|mut builder| {
+            let log = Log::default();
+            (builder.on_spawn(tagging(&log)).on_report(|_| {}).build().unwrap(), log)
+        })
+        .collect()
+}
+
+/// Writes an event when it is dropped.
+struct Noted(usize, Log);
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        self.1.add(self.0, Future);
+    }
+}
+
+fn number_of(info: &TaskInfo) -> Option<usize> {
+    info.data::<Tag>().map(|tag| tag.number)
+}
+
+#[test]
+fn the_hook_sees_each_kind_of_task_with_id_name_and_site() {
+    for mut builder in builders() {
+        let seen: Arc<Mutex<Vec<_>>> = Arc::default();
+        let list = seen.clone();
+        let runtime = builder
+            .on_spawn(move |task| {
+                let (site, name) = (task.spawned_at(), task.name().map(str::to_owned));
+                assert!(format!("{task:?}").contains("spawned_at"));
+                list.lock().unwrap().push((task.id(), name, site.file(), site.line()));
+            })
+            .build()
+            .unwrap();
+        let mut expected = Vec::new();
+        let (outside, line) = (runtime.spawn(async {}), line!());
+        expected.push((outside.id(), None, line));
+        let (set, mut join_set) = (LocalSet::new(), JoinSet::new());
+        let inside = runtime.block_on(set.run_until(async {
+            let mut expected = Vec::new();
+            let (plain, line) = (wakeful::spawn(async {}), line!());
+            expected.push((plain.id(), None, line));
+            let named = task::Builder::new().name("named");
+            let (named, line) = (named.spawn(async {}).unwrap(), line!());
+            expected.push((named.id(), Some("named".to_owned()), line));
+            let (closure, line) = (spawn_blocking(|| ()), line!());
+            expected.push((closure.id(), None, line));
+            let (local, line) = (task::spawn_local(async {}), line!());
+            expected.push((local.id(), None, line));
+            let (joined, line) = (join_set.spawn(async {}), line!());
+            expected.push((joined.id(), None, line));
+            for task in [plain, named, local] {
+                task.await.unwrap();
+            }
+            closure.await.unwrap();
+            join_set.join_next().await.unwrap().unwrap();
+            expected
+        }));
+        runtime.block_on(outside).unwrap();
+        expected.extend(inside);
+        let expected: Vec<_> =
+            expected.into_iter().map(|(id, name, line)| (id, name, file!(), line)).collect();
+        assert_eq!(*seen.lock().unwrap(), expected);
+    }
+}
+
+#[test]
+fn a_dump_shows_the_data_of_each_task_as_value_text_and_json() {
+    for (runtime, _log) in tagged() {
+        let (wait, waiting) = wakeful::sync::oneshot::channel::<()>();
+        let set = LocalSet::new();
+        runtime.block_on(set.run_until(async {
+            let named = task::Builder::new().name("first");
+            let first = named.spawn(async { waiting.await.unwrap() }).unwrap();
+            let local = task::spawn_local(task::may_wait_forever(pending::<()>()));
+            let (release, released) = mpsc::channel::<()>();
+            let closure = spawn_blocking(move || released.recv());
+            let dump = Handle::current().dump();
+            for (number, id) in [(1, first.id()), (2, local.id()), (3, closure.id())] {
+                let info = dump.find(id).unwrap().info();
+                assert_eq!(number_of(info), Some(number));
+                let name = if number == 1 { " \"first\"" } else { "" };
+                assert_eq!(info.to_string(), format!("task {id}{name} [tag {number}]"));
+                let full = dump.full().to_string();
+                assert!(full.contains(&format!("task {id}{name} [tag {number}] ")), "{full}");
+                struct Other;
+                impl fmt::Display for Other {
+                    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        Ok(())
+                    }
+                }
+                impl TaskData for Other {}
+                assert!(info.data::<Other>().is_none());
+            }
+            let json = Json::parse(&dump.to_json());
+            let data = json.get("tasks").list().iter().map(|task| task.get("data").clone());
+            let mut texts: Vec<_> = data.filter(|it| *it != Json::Null).collect();
+            texts.sort_by_key(|text| text.text().to_owned());
+            assert_eq!(texts, ["tag 1", "tag 2", "tag 3"].map(|text| Json::Text(text.to_owned())));
+            let block_on = dump.tasks().iter().find(|task| task.info().is_block_on()).unwrap();
+            assert_eq!(number_of(block_on.info()), None);
+            local.abort();
+            release.send(()).unwrap();
+            closure.await.unwrap().unwrap();
+            wait.send(()).unwrap();
+            first.await.unwrap();
+        }));
+    }
+}
+
+#[test]
+fn the_live_page_shows_the_data() {
+    let (runtime, _log) = tagged().remove(0);
+    let page = page::serve("127.0.0.1:0").unwrap();
+    let client = Client::open(&page);
+    runtime.block_on(async {
+        let task = wakeful::spawn(task::may_wait_forever(pending::<()>()));
+        let path = format!("/api/v1/task?runtime={}&task=t{}", Handle::current().id(), task.id());
+        let answer = client.get(&path);
+        let json = Json::parse(&answer.body);
+        assert_eq!(json.get("task").get("data").text(), "tag 1", "{}", answer.body);
+        task.abort();
+    });
+}
+
+#[test]
+fn a_task_inherits_if_the_hook_says_so() {
+    for mut builder in builders() {
+        let log = Log::default();
+        let first = tagging(&log);
+        let runtime = builder
+            .on_spawn(move |task| match task.parent_data().cloned() {
+                Some(data) => task.set_data(data),
+                None => first(task),
+            })
+            .build()
+            .unwrap();
+        let own = || {
+            let id = task::id();
+            let dump = Handle::current().dump();
+            number_of(dump.find(id).unwrap().info()).unwrap()
+        };
+        let set = LocalSet::new();
+        let numbers = runtime.block_on(set.run_until(async move {
+            let child = wakeful::spawn(async move {
+                let grandchild = wakeful::spawn(async move { own() }).await.unwrap();
+                let in_closure = spawn_blocking(move || {
+                    (own(), Handle::current().block_on(wakeful::spawn(async move { own() })))
+                });
+                let (closure, of_closure) = in_closure.await.unwrap();
+                [own(), grandchild, closure, of_closure.unwrap()]
+            });
+            let second = task::spawn_local(async move {
+                let local = task::spawn_local(async move { own() }).await.unwrap();
+                [own(), local]
+            });
+            (child.await.unwrap(), second.await.unwrap())
+        }));
+        assert_eq!(numbers, ([1, 1, 1, 1], [2, 2]));
+        drop(runtime);
+        let drops = log.all().into_iter().filter(|it| it.1 == Event::Drop).count();
+        assert_eq!(drops, 2, "shared data is dropped once");
+        let ends = log.of(1).into_iter().filter(|it| *it == End).count();
+        assert_eq!(ends, 4, "and told of the end of each task");
+    }
+}
+
+#[test]
+fn each_poll_is_wrapped_and_the_end_comes_once() {
+    for (runtime, log) in tagged() {
+        let noted = log.clone();
+        let task = runtime.spawn(async move {
+            let _dropped_inside = Noted(1, noted);
+            yield_now().await;
+        });
+        runtime.block_on(task).unwrap();
+        assert_eq!(log.of(1), [Enter, Exit, Enter, Future, Exit, End, Event::Drop]);
+    }
+}
+
+#[test]
+fn a_closure_is_wrapped() {
+    for (runtime, log) in tagged() {
+        let noted = Noted(1, log.clone());
+        runtime.block_on(runtime.spawn_blocking(move || drop(noted))).unwrap();
+        assert_eq!(log.of(1), [Enter, Future, Exit, End, Event::Drop]);
+    }
+}
+
+#[test]
+fn a_local_task_is_wrapped_inside_of_the_task_that_polls_its_set() {
+    for mut builder in builders().into_iter().take(1) {
+        let log = Log::default();
+        let runtime = builder.on_spawn(tagging(&log)).build_local(Default::default()).unwrap();
+        runtime.block_on(async {
+            let outer = task::spawn_local(async {
+                let set = LocalSet::new();
+                set.run_until(async { task::spawn_local(yield_now()).await.unwrap() }).await;
+            });
+            outer.await.unwrap();
+        });
+        let events = log.all();
+        let ends = [(2, End), (2, Event::Drop)];
+        assert_eq!(events[..3], [(1, Enter), (2, Enter), (2, Exit)]);
+        let last = [[(2, Enter), (2, Exit)], ends].concat();
+        assert!(events.windows(4).any(|it| it == last), "{events:?}");
+        assert_eq!(events[events.len() - 3..], [(1, Exit), (1, End), (1, Event::Drop)]);
+    }
+}
+
+#[test]
+fn a_panic_an_abort_and_the_shutdown_leave_nothing_entered() {
+    for (runtime, log) in tagged() {
+        let noted = log.clone();
+        let panicked = runtime.spawn(async move {
+            let _noted = Noted(1, noted);
+            yield_now().await;
+            resume_unwind(Box::new("planted"));
+        });
+        let noted = Noted(2, log.clone());
+        let (told, tell) = wakeful::sync::oneshot::channel::<()>();
+        let aborted = runtime.spawn(async move {
+            let _noted = noted;
+            drop(told);
+            task::may_wait_forever(pending::<()>()).await;
+        });
+        let noted = Noted(3, log.clone());
+        let (told_third, tell_third) = wakeful::sync::oneshot::channel::<()>();
+        runtime.spawn(async move {
+            let _noted = noted;
+            drop(told_third);
+            task::may_wait_forever(pending::<()>()).await;
+        });
+        runtime.block_on(async {
+            tell.await.unwrap_err();
+            tell_third.await.unwrap_err();
+            aborted.abort();
+            assert!(aborted.await.unwrap_err().is_cancelled());
+        });
+        let twice = [Enter, Exit, Enter, Future, Exit, End];
+        while log.of(1).len() < twice.len() {
+            runtime.block_on(yield_now());
+        }
+        assert_eq!(log.of(1), twice, "the data of a panic is kept for reports");
+        assert!(runtime.block_on(panicked).unwrap_err().is_panic());
+        assert_eq!(log.of(1).last(), Some(&Event::Drop));
+        assert_eq!(log.of(2), [Enter, Exit, Enter, Future, Exit, End, Event::Drop]);
+        drop(runtime);
+        assert_eq!(log.of(3), [Enter, Exit, Enter, Future, Exit, End, Event::Drop]);
+        let mut inside: Vec<(usize, ThreadId)> = Vec::new();
+        for (number, event, thread) in log.0.lock().unwrap().iter() {
+            match event {
+                Enter => inside.push((*number, *thread)),
+                Exit => {
+                    let on_thread = inside.iter().rposition(|it| it.1 == *thread).unwrap();
+                    assert_eq!(inside.remove(on_thread).0, *number, "in the reverse order");
+                }
+                _ => {}
+            }
+        }
+        assert!(inside.is_empty());
+    }
+}
+
+#[test]
+fn reports_have_the_data() {
+    for mut builder in serial_builders().map(|(_, builder)| builder) {
+        let (tell, told) = mpsc::channel::<Report>();
+        let log = Log::default();
+        let runtime = builder
+            .on_spawn(tagging(&log))
+            .report_blocked_after(None)
+            .on_report(move |report| drop(tell.send(report.clone())))
+            .build()
+            .unwrap();
+        let orphan = runtime.spawn(pending::<()>());
+        runtime.block_on(yield_now());
+        let report = told.recv().unwrap();
+        assert_eq!((report.kind(), report.tasks().len()), ("orphan", 1));
+        assert_eq!(number_of(report.tasks()[0]), Some(1));
+        let line = format!("task {} [tag 1]", orphan.id());
+        assert!(report.to_string().contains(&line), "{report}");
+        let json = Json::parse(&report.to_json());
+        assert_eq!(json.get("tasks").list()[0].get("data").text(), "tag 1");
+        assert_eq!(report.site().unwrap().file(), file!());
+
+        let detached = runtime.spawn(async { resume_unwind(Box::new("planted")) });
+        drop(detached);
+        runtime.block_on(async { wakeful::spawn(async {}).await.unwrap() });
+        let report = told.recv().unwrap();
+        assert_eq!((report.kind(), number_of(report.tasks()[0])), ("unobserved_panic", Some(2)));
+        assert!(report.to_string().contains("[tag 2]"), "{report}");
+        // The runtime remembers the report, and the handle of a task its runtime.
+        drop((runtime, orphan));
+        assert!(!log.of(2).contains(&Event::Drop), "the report still refers to it");
+        drop(report);
+        assert!(log.of(2).contains(&Event::Drop));
+    }
+}
+
+#[test]
+fn data_is_dropped_exactly_once_however_its_task_ends() {
+    const TASKS: usize = 400;
+    for (runtime, log) in tagged() {
+        let mut kept = Vec::new();
+        for n in 0..TASKS {
+            let task = runtime.spawn(async move {
+                if n % 4 != 0 {
+                    yield_now().await;
+                }
+                match n % 4 {
+                    1 => resume_unwind(Box::new("planted")),
+                    2 => task::may_wait_forever(pending::<()>()).await,
+                    _ => {}
+                }
+            });
+            match n % 5 {
+                0 => drop(task),
+                1 => task.abort(),
+                _ => kept.push(task),
+            }
+        }
+        let dump = runtime.handle().dump();
+        for task in kept.drain(..TASKS / 5) {
+            if !task.is_finished() {
+                task.abort();
+            }
+            let _ = runtime.block_on(task);
+        }
+        drop((dump, kept));
+        drop(runtime);
+        let events = log.all();
+        for number in 1..=TASKS {
+            let of = |event| events.iter().filter(|it| **it == (number, event)).count();
+            assert_eq!((of(Event::Drop), of(End)), (1, 1), "task {number}");
+            assert_eq!(of(Enter), of(Exit), "task {number}");
+        }
+    }
+}
+
+#[test]
+fn a_panic_of_the_hook_goes_to_the_caller_of_spawn() {
+    for mut builder in builders() {
+        let log = Log::default();
+        let tag = tagging(&log);
+        let hook = move |task: &mut SpawnMeta<'_>| {
+            tag(task);
+            resume_unwind(Box::new("planted"));
+        };
+        let runtime = builder.on_spawn(hook).build().unwrap();
+        let set = LocalSet::new();
+        let spawns: [&dyn Fn(); 3] =
+            [&|| drop(wakeful::spawn(async {})), &|| drop(spawn_blocking(|| ())), &|| {
+                drop(task::spawn_local(async {}))
+            }];
+        runtime.block_on(set.run_until(async {
+            for spawn in spawns {
+                catch_unwind(AssertUnwindSafe(spawn)).unwrap_err();
+            }
+        }));
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(runtime.spawn(async {})))).is_err());
+        assert_eq!(log.all(), [1, 2, 3, 4].map(|number| (number, Event::Drop)));
+    }
+}
+
+/// Panics in each of its methods, and in its destructor.
+struct Bomb;
+
+impl fmt::Display for Bomb {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        resume_unwind(Box::new("planted"))
+    }
+}
+
+impl TaskData for Bomb {
+    fn enter(&self) {
+        resume_unwind(Box::new("planted"))
+    }
+
+    fn exit(&self) {
+        resume_unwind(Box::new("planted"))
+    }
+
+    fn end(&self) {
+        resume_unwind(Box::new("planted"))
+    }
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        resume_unwind(Box::new("planted"))
+    }
+}
+
+#[test]
+fn panics_of_the_data_harm_neither_task_nor_dump() {
+    for mut builder in builders() {
+        let runtime = builder.on_spawn(|task| task.set_data(Arc::new(Bomb))).build().unwrap();
+        let output = runtime.block_on(async {
+            let task = wakeful::spawn(async {
+                yield_now().await;
+                7
+            });
+            let dump = Handle::current().dump();
+            let info = dump.find(task.id()).map(|task| task.info().to_string());
+            assert!(info.is_none_or(|it| it.ends_with("[its Display panicked or failed]")));
+            task.await.unwrap()
+        });
+        assert_eq!(output, 7);
+    }
+}
+
+/// Takes a dump in its destructor, and scans for situations that last.
+struct Nosy(Handle);
+
+impl fmt::Display for Nosy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("two\nlines")
+    }
+}
+
+impl TaskData for Nosy {}
+
+impl Drop for Nosy {
+    fn drop(&mut self) {
+        drop((self.0.dump().to_string(), self.0.diagnose()));
+    }
+}
+
+#[test]
+fn a_destructor_of_data_may_use_the_runtime() {
+    for mut builder in builders() {
+        let hook = |task: &mut SpawnMeta<'_>| task.set_data(Arc::new(Nosy(Handle::current())));
+        // More reports than a runtime remembers, each with data.
+        let runtime = builder.on_spawn(hook).on_report(|_| {}).build().unwrap();
+        runtime.block_on(async {
+            for _ in 0..40 {
+                drop(wakeful::spawn(async { resume_unwind(Box::new("planted")) }));
+            }
+            let tasks: Vec<_> = (0..40).map(|_| wakeful::spawn(yield_now())).collect();
+            let dump = Handle::current().dump();
+            let text = dump.find(tasks[39].id()).map(|task| task.info().to_string());
+            assert!(text.is_none_or(|it| it.ends_with("[two\\nlines]")));
+            for task in tasks {
+                task.await.unwrap();
+            }
+            drop(dump);
+        });
+    }
+}
