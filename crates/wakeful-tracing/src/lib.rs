@@ -1,0 +1,59 @@
+//! [`tracing`] on wakeful: spans that follow spawns, spans in dumps, and reports as events.
+//!
+//! Each part is a function for a hook of [`Builder`](wakeful::runtime::Builder), to be used alone or with the others:
+//!
+//! - [`inherit_span`]: a spawned task runs inside of the span in which `spawn` is called.
+//! - [`show_span`]: dumps, reports and the live page show the span of a task, which inherits none.
+//! - [`emit_report`]: every report is a tracing event.
+//! - `log_report`: every report is a record of the `log` crate (feature `log`).
+//!
+//! Dumps show the names of spans. Wrap the subscriber in [`SpanFields`] to see their fields, and the span that the task
+//! has entered itself.
+//!
+//! # Examples
+//!
+//! ```
+//! use tracing::{Instrument, info, info_span};
+//! use tracing_subscriber::layer::SubscriberExt;
+//! use tracing_subscriber::util::SubscriberInitExt;
+//! use wakeful::runtime::{Builder, Handle};
+//! use wakeful_tracing::SpanFields;
+//!
+//! let subscriber = tracing_subscriber::registry().with(tracing_subscriber::fmt::layer());
+//! SpanFields::new(subscriber).init();
+//!
+//! let runtime = Builder::new_multi_thread()
+//!     .on_spawn(wakeful_tracing::inherit_span)
+//!     .on_report(wakeful_tracing::emit_report)
+//!     .build()?;
+//! let request = async {
+//!     // The task runs in the span `request`.
+//!     let task = wakeful::spawn(async { info!("in the span of its parent") });
+//!     let dump = Handle::current().dump();
+//!     if let Some(task) = dump.find(task.id()) {
+//!         println!("{}", task.info()); // task 1 [request{id=7}]
+//!     }
+//!     task.await.unwrap();
+//! };
+//! runtime.block_on(request.instrument(info_span!("request", id = 7)));
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # What a span covers
+//!
+//! The span is entered around each poll of the task, on the thread of the poll, and left on every path: when the future
+//! waits, ends, panics or is dropped by an abort or a shutdown. It covers tasks of a `LocalSet` and closures of
+//! `spawn_blocking` too. The task's handle to the span is dropped when the task ends.
+//!
+//! The future of a `block_on` is not a task. It runs in the spans that its thread has entered. A current-thread runtime
+//! polls its tasks on that thread too: a task without a span of its own then runs in the spans around the `block_on`.
+
+mod fields;
+mod reports;
+mod task_span;
+
+pub use fields::SpanFields;
+pub use reports::emit_report;
+#[cfg(feature = "log")]
+pub use reports::log_report;
+pub use task_span::{TaskSpan, inherit_span, show_span};

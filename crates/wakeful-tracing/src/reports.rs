@@ -1,0 +1,104 @@
+//! Reports as events of tracing and as records of `log`.
+
+use crate::TaskSpan;
+use tracing::span::Id;
+use wakeful::inspect::{Certainty, Report};
+
+/// Emits a report as a tracing event with the fields `kind`, `certainty`, `task`, `site` and `runtime`.
+///
+/// Pass it to [`Builder::on_report`](wakeful::runtime::Builder::on_report). The target of the event is `wakeful`. Its
+/// level is `ERROR` for a proven report and `WARN` for a suspected one. Its message is the text of the report. If the
+/// first task of the report has [inherited a span](crate::inherit_span), the event is in that span.
+///
+/// - `task` has all tasks of the report, as in `task 3 "mailer" [request{id=7}]`.
+/// - `site` is the main site of the report, as `file:line:column`.
+/// - `task`, `site` and `runtime` are left out if the report has none.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::runtime::Builder;
+///
+/// tracing_subscriber::fmt().init();
+/// let runtime = Builder::new_current_thread().on_report(wakeful_tracing::emit_report).build()?;
+/// runtime.block_on(async {
+///     wakeful::spawn(std::future::pending::<()>()); // ERROR wakeful: … kind="orphan" …
+///     wakeful::task::yield_now().await;
+/// });
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn emit_report(report: &Report) {
+    let spans = report.tasks();
+    let span = spans.first().and_then(|task| task.data::<TaskSpan>()?.span());
+    match span {
+        // The subscriber of the span, because the id means nothing to another one.
+        Some(span) => {
+            let emitted = span.with_subscriber(|(id, dispatch)| {
+                tracing::dispatcher::with_default(dispatch, || event(report, Some(id.clone())));
+            });
+            debug_assert!(emitted.is_some(), "a span that is not none has a subscriber");
+        }
+        None => event(report, None),
+    }
+}
+
+fn event(report: &Report, parent: Option<Id>) {
+    macro_rules! emit {
+        ($level:expr, $($parent:tt)*) => {
+            tracing::event!(
+                target: "wakeful",
+                $($parent)*
+                $level,
+                kind = report.kind(),
+                certainty = certainty(report),
+                task = tasks(report).map(tracing::field::display),
+                site = report.site().map(tracing::field::display),
+                runtime = report.runtime(),
+                "{report}"
+            )
+        };
+    }
+    match (report.certainty(), parent) {
+        (Certainty::Proven, Some(id)) => emit!(tracing::Level::ERROR, parent: id,),
+        (Certainty::Proven, None) => emit!(tracing::Level::ERROR,),
+        (_, Some(id)) => emit!(tracing::Level::WARN, parent: id,),
+        (_, None) => emit!(tracing::Level::WARN,),
+    }
+}
+
+fn certainty(report: &Report) -> &'static str {
+    match report.certainty() {
+        Certainty::Proven => "proven",
+        _ => "suspected",
+    }
+}
+
+/// Returns the tasks of a report, separated by commas.
+fn tasks(report: &Report) -> Option<String> {
+    let tasks: Vec<String> = report.tasks().iter().map(ToString::to_string).collect();
+    (!tasks.is_empty()).then(|| tasks.join(", "))
+}
+
+/// Writes a report as a record of the `log` crate.
+///
+/// Pass it to [`Builder::on_report`](wakeful::runtime::Builder::on_report). The target of the record is `wakeful`. Its
+/// level is `Error` for a proven report and `Warn` for a suspected one. The text of the report has its kind, tasks and
+/// sites.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::runtime::Builder;
+///
+/// let runtime = Builder::new_current_thread().on_report(wakeful_tracing::log_report).build()?;
+/// # let _ = runtime;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[cfg(feature = "log")]
+pub fn log_report(report: &Report) {
+    let level = match report.certainty() {
+        Certainty::Proven => log::Level::Error,
+        _ => log::Level::Warn,
+    };
+    log::log!(target: "wakeful", level, "{report}");
+}
