@@ -1,129 +1,25 @@
-//! Data that a spawn hook attaches: who gets it, what it wraps, who shows it, and when it is dropped.
+//! Data that a spawn hook attaches: which tasks get it, and where it is shown.
 
 use std::fmt;
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
-use std::thread::{self, ThreadId};
 
-use wakeful::inspect::page;
-use wakeful::inspect::{Report, TaskInfo};
-use wakeful::runtime::{Builder, Handle, Runtime, SpawnMeta, TaskData};
+use wakeful::inspect::{Report, page};
+use wakeful::runtime::{Handle, SpawnMeta, TaskData};
 use wakeful::task::{self, JoinSet, LocalSet, spawn_blocking, yield_now};
 
 mod support {
     pub mod json;
     pub mod page_client;
     pub mod runtimes;
+    pub mod tags;
 }
 use support::json::Json;
 use support::page_client::Client;
 use support::runtimes::serial_builders;
-
-/// A runtime of each kind: one thread, one worker, and several workers between which tasks move.
-fn builders() -> Vec<Builder> {
-    let mut builders: Vec<Builder> = serial_builders().into_iter().map(|(_, it)| it).collect();
-    let mut several = Builder::new_multi_thread();
-    several.worker_threads(3);
-    builders.push(several);
-    builders
-}
-
-/// What happened to a piece of data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Event {
-    Enter,
-    Exit,
-    End,
-    Drop,
-    /// The future did something, or was dropped.
-    Future,
-}
-use Event::{End, Enter, Exit, Future};
-
-/// The events of all data of a test, each with the number of the data and the thread.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<(usize, Event, ThreadId)>>>);
-
-impl Log {
-    fn add(&self, number: usize, event: Event) {
-        self.0.lock().unwrap().push((number, event, thread::current().id()));
-    }
-
-    fn of(&self, number: usize) -> Vec<Event> {
-        let events = self.0.lock().unwrap();
-        events.iter().filter(|it| it.0 == number).map(|it| it.1).collect()
-    }
-
-    fn all(&self) -> Vec<(usize, Event)> {
-        self.0.lock().unwrap().iter().map(|it| (it.0, it.1)).collect()
-    }
-}
-
-struct Tag {
-    number: usize,
-    log: Log,
-}
-
-impl fmt::Display for Tag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "tag {}", self.number)
-    }
-}
-
-impl TaskData for Tag {
-    fn enter(&self) {
-        self.log.add(self.number, Enter);
-    }
-
-    fn exit(&self) {
-        self.log.add(self.number, Exit);
-    }
-
-    fn end(&self) {
-        self.log.add(self.number, End);
-    }
-}
-
-impl Drop for Tag {
-    fn drop(&mut self) {
-        self.log.add(self.number, Event::Drop);
-    }
-}
-
-/// Returns a hook that tags each task with the next number, from 1 on.
-fn tagging(log: &Log) -> impl Fn(&mut SpawnMeta<'_>) + Send + Sync + 'static {
-    let (log, last) = (log.clone(), AtomicUsize::new(0));
-    move |task| {
-        let number = last.fetch_add(1, SeqCst) + 1;
-        task.set_data(Arc::new(Tag { number, log: log.clone() }));
-    }
-}
-
-/// Builds a runtime of each kind whose tasks are tagged.
-fn tagged() -> Vec<(Runtime, Log)> {
-    builders()
-        .into_iter()
-        .map(|mut builder| {
-            let log = Log::default();
-            (builder.on_spawn(tagging(&log)).on_report(|_| {}).build().unwrap(), log)
-        })
-        .collect()
-}
-
-/// Writes an event when it is dropped.
-struct Noted(usize, Log);
-
-impl Drop for Noted {
-    fn drop(&mut self) {
-        self.1.add(self.0, Future);
-    }
-}
-
-fn number_of(info: &TaskInfo) -> Option<usize> {
-    info.data::<Tag>().map(|tag| tag.number)
-}
+use support::tags::Event::End;
+use support::tags::{Event, Log, builders, number_of, tagged, tagging};
 
 #[test]
 fn the_hook_sees_each_kind_of_task_with_id_name_and_site() {
@@ -272,103 +168,6 @@ fn a_task_inherits_if_the_hook_says_so() {
 }
 
 #[test]
-fn each_poll_is_wrapped_and_the_end_comes_once() {
-    for (runtime, log) in tagged() {
-        let noted = log.clone();
-        let task = runtime.spawn(async move {
-            let _dropped_inside = Noted(1, noted);
-            yield_now().await;
-        });
-        runtime.block_on(task).unwrap();
-        assert_eq!(log.of(1), [Enter, Exit, Enter, Future, Exit, End, Event::Drop]);
-    }
-}
-
-#[test]
-fn a_closure_is_wrapped() {
-    for (runtime, log) in tagged() {
-        let noted = Noted(1, log.clone());
-        runtime.block_on(runtime.spawn_blocking(move || drop(noted))).unwrap();
-        assert_eq!(log.of(1), [Enter, Future, Exit, End, Event::Drop]);
-    }
-}
-
-#[test]
-fn a_local_task_is_wrapped_inside_of_the_task_that_polls_its_set() {
-    for mut builder in builders().into_iter().take(1) {
-        let log = Log::default();
-        let runtime = builder.on_spawn(tagging(&log)).build_local(Default::default()).unwrap();
-        runtime.block_on(async {
-            let outer = task::spawn_local(async {
-                let set = LocalSet::new();
-                set.run_until(async { task::spawn_local(yield_now()).await.unwrap() }).await;
-            });
-            outer.await.unwrap();
-        });
-        let events = log.all();
-        let ends = [(2, End), (2, Event::Drop)];
-        assert_eq!(events[..3], [(1, Enter), (2, Enter), (2, Exit)]);
-        let last = [[(2, Enter), (2, Exit)], ends].concat();
-        assert!(events.windows(4).any(|it| it == last), "{events:?}");
-        assert_eq!(events[events.len() - 3..], [(1, Exit), (1, End), (1, Event::Drop)]);
-    }
-}
-
-#[test]
-fn a_panic_an_abort_and_the_shutdown_leave_nothing_entered() {
-    for (runtime, log) in tagged() {
-        let noted = log.clone();
-        let panicked = runtime.spawn(async move {
-            let _noted = Noted(1, noted);
-            yield_now().await;
-            resume_unwind(Box::new("planted"));
-        });
-        let noted = Noted(2, log.clone());
-        let (told, tell) = wakeful::sync::oneshot::channel::<()>();
-        let aborted = runtime.spawn(async move {
-            let _noted = noted;
-            drop(told);
-            task::may_wait_forever(pending::<()>()).await;
-        });
-        let noted = Noted(3, log.clone());
-        let (told_third, tell_third) = wakeful::sync::oneshot::channel::<()>();
-        runtime.spawn(async move {
-            let _noted = noted;
-            drop(told_third);
-            task::may_wait_forever(pending::<()>()).await;
-        });
-        runtime.block_on(async {
-            tell.await.unwrap_err();
-            tell_third.await.unwrap_err();
-            aborted.abort();
-            assert!(aborted.await.unwrap_err().is_cancelled());
-        });
-        let twice = [Enter, Exit, Enter, Future, Exit, End];
-        while log.of(1).len() < twice.len() {
-            runtime.block_on(yield_now());
-        }
-        assert_eq!(log.of(1), twice, "the data of a panic is kept for reports");
-        assert!(runtime.block_on(panicked).unwrap_err().is_panic());
-        assert_eq!(log.of(1).last(), Some(&Event::Drop));
-        assert_eq!(log.of(2), [Enter, Exit, Enter, Future, Exit, End, Event::Drop]);
-        drop(runtime);
-        assert_eq!(log.of(3), [Enter, Exit, Enter, Future, Exit, End, Event::Drop]);
-        let mut inside: Vec<(usize, ThreadId)> = Vec::new();
-        for (number, event, thread) in log.0.lock().unwrap().iter() {
-            match event {
-                Enter => inside.push((*number, *thread)),
-                Exit => {
-                    let on_thread = inside.iter().rposition(|it| it.1 == *thread).unwrap();
-                    assert_eq!(inside.remove(on_thread).0, *number, "in the reverse order");
-                }
-                _ => {}
-            }
-        }
-        assert!(inside.is_empty());
-    }
-}
-
-#[test]
 fn reports_have_the_data() {
     for mut builder in serial_builders().map(|(_, builder)| builder) {
         let (tell, told) = mpsc::channel::<Report>();
@@ -401,46 +200,6 @@ fn reports_have_the_data() {
         assert!(!log.of(2).contains(&Event::Drop), "the report still refers to it");
         drop(report);
         assert!(log.of(2).contains(&Event::Drop));
-    }
-}
-
-#[test]
-fn data_is_dropped_exactly_once_however_its_task_ends() {
-    const TASKS: usize = 400;
-    for (runtime, log) in tagged() {
-        let mut kept = Vec::new();
-        for n in 0..TASKS {
-            let task = runtime.spawn(async move {
-                if n % 4 != 0 {
-                    yield_now().await;
-                }
-                match n % 4 {
-                    1 => resume_unwind(Box::new("planted")),
-                    2 => task::may_wait_forever(pending::<()>()).await,
-                    _ => {}
-                }
-            });
-            match n % 5 {
-                0 => drop(task),
-                1 => task.abort(),
-                _ => kept.push(task),
-            }
-        }
-        let dump = runtime.handle().dump();
-        for task in kept.drain(..TASKS / 5) {
-            if !task.is_finished() {
-                task.abort();
-            }
-            let _ = runtime.block_on(task);
-        }
-        drop((dump, kept));
-        drop(runtime);
-        let events = log.all();
-        for number in 1..=TASKS {
-            let of = |event| events.iter().filter(|it| **it == (number, event)).count();
-            assert_eq!((of(Event::Drop), of(End)), (1, 1), "task {number}");
-            assert_eq!(of(Enter), of(Exit), "task {number}");
-        }
     }
 }
 

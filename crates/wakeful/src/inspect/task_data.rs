@@ -98,3 +98,57 @@ impl fmt::Write for OneLine {
         Ok(())
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    struct Counted(Arc<AtomicU32>);
+
+    impl fmt::Display for Counted {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a\tb")
+        }
+    }
+
+    impl TaskData for Counted {}
+
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn drops_are_deferred_to_the_end_of_the_outermost_scan() {
+        let drops = Arc::new(AtomicU32::new(0));
+        let data = || DataRef(Some(Arc::new(Counted(drops.clone()))));
+        drop(data());
+        assert_eq!(drops.load(Relaxed), 1);
+        defer_drops(|| {
+            drop(data());
+            defer_drops(|| drop(data()));
+            assert_eq!(drops.load(Relaxed), 1);
+        });
+        assert_eq!(drops.load(Relaxed), 3);
+        assert!(
+            std::panic::catch_unwind(|| defer_drops(|| {
+                let _data = data();
+                std::panic::resume_unwind(Box::new("planted"));
+            }))
+            .is_err()
+        );
+        assert_eq!(drops.load(Relaxed), 4);
+        drop(data());
+        assert_eq!(drops.load(Relaxed), 5);
+    }
+
+    #[test]
+    fn a_text_is_one_line() {
+        let data = DataRef(Some(Arc::new(Counted(Arc::default()))));
+        assert_eq!(data.text().as_deref(), Some("a\\tb"));
+        assert_eq!(format!("{data:?}"), r#""a\\tb""#);
+        assert!(data.downcast::<Counted>().is_some());
+    }
+}

@@ -75,11 +75,36 @@ impl SpawnMeta<'_> {
     }
 
     /// Returns the name of the task, if [`task::Builder`](crate::task::Builder) gave it one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_current_thread()
+    ///     .on_spawn(|task| assert_eq!(task.name(), Some("mailer")))
+    ///     .build()?;
+    /// let task = wakeful::task::Builder::new().name("mailer").spawn_on(async {}, runtime.handle())?;
+    /// runtime.block_on(task).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn name(&self) -> Option<&str> {
         self.name
     }
 
     /// Returns where the task was spawned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_current_thread()
+    ///     .on_spawn(|task| assert!(task.spawned_at().line() > 0))
+    ///     .build()?;
+    /// runtime.block_on(runtime.spawn(async {})).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn spawned_at(&self) -> &'static Location<'static> {
         self.spawned_at
     }
@@ -87,7 +112,7 @@ impl SpawnMeta<'_> {
     /// Returns the data of the parent, the task or blocking closure that calls `spawn`.
     ///
     /// `None` if the parent has no data, and outside of tasks: in the future of a `block_on` and on
-    /// other threads.
+    /// other threads. [`SpawnMeta`] has an example.
     pub fn parent_data(&self) -> Option<&Arc<dyn TaskData>> {
         self.parent_data.as_ref()
     }
