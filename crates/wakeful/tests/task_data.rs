@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use wakeful::inspect::{Report, page};
 use wakeful::runtime::{Handle, SpawnMeta, TaskData};
+use wakeful::sync::oneshot;
 use wakeful::task::{self, JoinSet, LocalSet, spawn_blocking, yield_now};
 
 mod support {
@@ -69,7 +70,7 @@ fn the_hook_sees_each_kind_of_task_with_id_name_and_site() {
 #[test]
 fn a_dump_shows_the_data_of_each_task_as_value_text_and_json() {
     for (runtime, _log) in tagged() {
-        let (wait, waiting) = wakeful::sync::oneshot::channel::<()>();
+        let (wait, waiting) = oneshot::channel::<()>();
         let set = LocalSet::new();
         runtime.block_on(set.run_until(async {
             let named = task::Builder::new().name("first");
@@ -262,14 +263,13 @@ fn panics_of_the_data_harm_neither_task_nor_dump() {
     for mut builder in builders() {
         let runtime = builder.on_spawn(|task| task.set_data(Arc::new(Bomb))).build().unwrap();
         let output = runtime.block_on(async {
-            let task = wakeful::spawn(async {
-                yield_now().await;
-                7
-            });
+            let (go, wait) = oneshot::channel();
+            let task = wakeful::spawn(wait);
             let dump = Handle::current().dump();
-            let info = dump.find(task.id()).map(|task| task.info().to_string());
-            assert!(info.is_none_or(|it| it.ends_with("[its Display panicked or failed]")));
-            task.await.unwrap()
+            let text = dump.find(task.id()).unwrap().info().to_string();
+            assert!(text.ends_with("[its Display panicked or failed]"), "{text}");
+            go.send(7).unwrap();
+            task.await.unwrap().unwrap()
         });
         assert_eq!(output, 7);
     }
@@ -302,13 +302,17 @@ fn a_destructor_of_data_may_use_the_runtime() {
             for _ in 0..40 {
                 drop(wakeful::spawn(async { resume_unwind(Box::new("planted")) }));
             }
+            let (go, wait) = oneshot::channel();
+            let waits = wakeful::spawn(wait);
             let tasks: Vec<_> = (0..40).map(|_| wakeful::spawn(yield_now())).collect();
             let dump = Handle::current().dump();
-            let text = dump.find(tasks[39].id()).map(|task| task.info().to_string());
-            assert!(text.is_none_or(|it| it.ends_with("[two\\nlines]")));
+            let text = dump.find(waits.id()).unwrap().info().to_string();
+            assert!(text.ends_with("[two\\nlines]"), "{text}");
             for task in tasks {
                 task.await.unwrap();
             }
+            go.send(()).unwrap();
+            waits.await.unwrap().unwrap();
             drop(dump);
         });
     }
