@@ -16,7 +16,7 @@
 use crate::sys::unwind::catch_and_forget;
 use crate::task::header::Header;
 use crate::task::meta::TaskMeta;
-use crate::task::runnable::Runnable;
+use crate::task::runnable::{Runnable, UnqueuedTask};
 use crate::task::spawn_meta::SpawnMeta;
 use crate::telemetry::poll_watch::PollWatch;
 use std::sync::Arc;
@@ -70,8 +70,16 @@ impl TaskHooks {
         }
     }
 
-    /// Calls the hook that may attach data, for a task that was just spawned and is not queued yet.
-    pub(crate) fn call_attach(&self, task: &Runnable) {
+    /// Calls the hook that may attach data, for a task that is spawned on a local set or as a closure.
+    ///
+    /// The hook may panic, and meanwhile the set or runtime may be closed.
+    pub(crate) fn attach_unqueued(&self, task: Runnable) -> Runnable {
+        let task = UnqueuedTask::new(task);
+        self.call_attach(&task);
+        task.into_runnable()
+    }
+
+    fn call_attach(&self, task: &Runnable) {
         if let Some(hook) = &self.attach {
             SpawnMeta::call(task, &**hook);
         }

@@ -94,7 +94,7 @@ where
             Flavor::Multi(scheduler) => scheduler.fill(closure, options),
         }
     };
-    shared.base().config.task_hooks.call_attach(&task);
+    let task = shared.base().config.task_hooks.attach_unqueued(task);
     shared.pool.push(Job { task, mandatory });
     join
 }

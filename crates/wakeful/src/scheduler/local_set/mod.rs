@@ -147,12 +147,13 @@ impl LocalScheduler {
             };
             cell::fill(cell, id, member, options)
         };
+        let task = match hooks {
+            Some(hooks) => hooks.attach_unqueued(task),
+            None => task,
+        };
         if shared.is_closing() {
             task.cancel_spawn();
         } else {
-            if let Some(hooks) = hooks {
-                hooks.call_attach(&task);
-            }
             shared.schedule(task);
         }
         join
