@@ -1,6 +1,7 @@
 //! The data of a task in dumps and reports: a reference, its text, and where its drop may run.
 //!
-//! The data is the user's. Its text is made when a dump or report is written, outside of our locks.
+//! The data is the user's. Its text is made outside of our locks: by `Handle::dump`, when a report is
+//! delivered, or when it is first written. From then on it stays, while the data may change.
 //! A scan that holds a lock drops references inside of [`defer_drops`].
 
 use crate::sys::unwind::catch_and_forget;
@@ -10,11 +11,16 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::fmt::{self, Write};
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-/// A reference to the data of a task. `None` only while it is dropped.
+/// A reference to the data of a task, and the text that it had.
 #[derive(Clone)]
-pub(super) struct DataRef(Option<Arc<dyn TaskData>>);
+pub(super) struct DataRef {
+    /// `None` only while it is dropped.
+    data: Option<Arc<dyn TaskData>>,
+    /// Clones share it.
+    text: Arc<OnceLock<Option<String>>>,
+}
 
 // Its methods are called inside of `catch_unwind`.
 impl UnwindSafe for DataRef {}
@@ -27,17 +33,25 @@ thread_local! {
 
 impl DataRef {
     pub(super) fn of_task(header: &Header) -> Option<Self> {
-        Some(Self(Some(header.attached()?.data()?)))
+        Some(Self::new(header.attached()?.data()?))
+    }
+
+    fn new(data: Arc<dyn TaskData>) -> Self {
+        Self { data: Some(data), text: Arc::default() }
     }
 
     pub(super) fn downcast<T: TaskData>(&self) -> Option<&T> {
-        let data: &dyn Any = self.0.as_deref()?;
+        let data: &dyn Any = self.data.as_deref()?;
         data.downcast_ref()
     }
 
     /// Returns the text of the data, on one line. `None` if it is empty.
-    pub(super) fn text(&self) -> Option<String> {
-        let (mut text, data) = (OneLine(String::new()), self.0.as_deref()?);
+    pub(super) fn text(&self) -> Option<&str> {
+        self.text.get_or_init(|| self.write_text()).as_deref()
+    }
+
+    fn write_text(&self) -> Option<String> {
+        let (mut text, data) = (OneLine(String::new()), self.data.as_deref()?);
         let written = catch_and_forget(|| write!(text, "{data}"));
         match written {
             Some(Ok(())) => Some(text.0).filter(|text| !text.is_empty()),
@@ -48,7 +62,7 @@ impl DataRef {
 
 impl Drop for DataRef {
     fn drop(&mut self) {
-        let mut data = self.0.take();
+        let mut data = self.data.take();
         // At the end of a thread there is no list, and no scan.
         let _ = DEFERRED.try_with(|deferred| {
             if let Some(list) = &mut *deferred.borrow_mut() {
@@ -123,7 +137,7 @@ mod tests {
     #[test]
     fn drops_are_deferred_to_the_end_of_the_outermost_scan() {
         let drops = Arc::new(AtomicU32::new(0));
-        let data = || DataRef(Some(Arc::new(Counted(drops.clone()))));
+        let data = || DataRef::new(Arc::new(Counted(drops.clone())));
         drop(data());
         assert_eq!(drops.load(Relaxed), 1);
         defer_drops(|| {
@@ -146,8 +160,8 @@ mod tests {
 
     #[test]
     fn a_text_is_one_line() {
-        let data = DataRef(Some(Arc::new(Counted(Arc::default()))));
-        assert_eq!(data.text().as_deref(), Some("a\\tb"));
+        let data = DataRef::new(Arc::new(Counted(Arc::default())));
+        assert_eq!(data.text(), Some("a\\tb"));
         assert_eq!(format!("{data:?}"), r#""a\\tb""#);
         assert!(data.downcast::<Counted>().is_some());
     }

@@ -113,8 +113,8 @@ impl TaskInfo {
         self.data.as_ref()?.downcast()
     }
 
-    /// Returns the text of the task's data, on one line.
-    pub(super) fn data_text(&self) -> Option<String> {
+    /// Returns the text of the task's data, on one line. It does not change after the first call.
+    pub(crate) fn data_text(&self) -> Option<&str> {
         self.data.as_ref()?.text()
     }
 }

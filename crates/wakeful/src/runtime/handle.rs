@@ -325,7 +325,9 @@ impl Handle {
     /// # }
     /// ```
     pub fn dump(&self) -> Dump {
-        self.shared.dump()
+        let dump = self.shared.dump();
+        dump.tasks().iter().for_each(|task| _ = task.info().data_text());
+        dump
     }
 
     /// Switches the flight recorder on or off.
@@ -418,7 +420,10 @@ impl Handle {
     pub fn diagnose(&self) -> Vec<Report> {
         let mut reports = self.shared.scan_for_deadlocks(ScanMode::MayWake).reports;
         reports.extend(self.shared.hooks.observe(&self.shared, Audience::Diagnose).reports);
-        reports.iter().for_each(|report| report.set_runtime(self.name()));
+        for report in &reports {
+            report.set_runtime(self.name());
+            report.write_data();
+        }
         reports
     }
 

@@ -23,7 +23,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 ///
 /// A hook of [`Builder::on_spawn`](crate::runtime::Builder::on_spawn) attaches it with
 /// [`SpawnMeta::set_data`](crate::runtime::SpawnMeta::set_data). Its `Display` is one line, which
-/// dumps, reports and the live page show behind the task's name. An empty text is not shown.
+/// dumps, reports and the live page show behind the task's name, as it was when they were made. An
+/// empty text is not shown.
 /// [`TaskInfo::data`](crate::inspect::TaskInfo::data) returns the value itself.
 ///
 /// Code that needs more than a tag overrides [`enter`](Self::enter) and [`exit`](Self::exit), which

@@ -83,7 +83,7 @@ pub(in crate::inspect) fn id(json: &mut Json, task: Option<&TaskInfo>) {
 
 /// Writes the text of the data that a spawn hook has attached to the task.
 pub(in crate::inspect) fn data(json: &mut Json, task: &TaskInfo) {
-    json.field("data", |json| json.option(task.data_text().as_deref(), Json::string));
+    json.field("data", |json| json.option(task.data_text(), Json::string));
 }
 
 fn worker(json: &mut Json, worker: &WorkerDump) {

@@ -326,6 +326,11 @@ impl Report {
         self.content().sites()
     }
 
+    /// Makes the text of the tasks' data, which does not change afterwards.
+    pub(crate) fn write_data(&self) {
+        self.content().tasks().into_iter().for_each(|task| _ = task.data_text());
+    }
+
     fn content(&self) -> &dyn Content {
         match self {
             Report::Orphan(orphan) => orphan,

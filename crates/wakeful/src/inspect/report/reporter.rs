@@ -128,6 +128,7 @@ impl Reporter {
         }
         self.counts[report.index()].fetch_add(1, Relaxed);
         let Admission::Deliver { suppressed } = admission else { return false };
+        report.write_data();
         self.recent.add(report, now);
         if !self.delivery.filter.admits(report) {
             return false;
