@@ -609,5 +609,16 @@ fn a_scraper_with_the_token_reads_the_metrics_of_all_runtimes() {
     for name in ["one", "other"] {
         assert!(text.contains(&format!("wakeful_tasks_alive{{runtime=\"{name}\"}} 0")), "{text}");
     }
+    let tokio = |names: &str| {
+        let path = format!("GET /metrics?names={names} HTTP/1.1\r\nHost: {address}");
+        client.send(&format!("{path}\r\nAuthorization: Bearer {token}\r\n\r\n"))
+    };
+    let text = tokio("tokio").body;
+    assert_eq!(text.matches("# TYPE tokio_workers_count gauge").count(), 1);
+    for name in ["one", "other"] {
+        assert!(text.contains(&format!("tokio_workers_count{{runtime=\"{name}\"}} 1")), "{text}");
+    }
+    assert!(!text.contains("wakeful_"), "{text}");
+    assert_eq!(tokio("other").status, 400);
     drop((one, other));
 }

@@ -14,7 +14,8 @@
 // Inside: this module reads the records of the other modules and formats them. No scheduling
 // decision depends on it. `wait_graph` is the deadlock scan, `findings` remembers what lasts,
 // `stack` shows the frames of a thread, `symbols` names their functions,
-// `prometheus` and `trace` write metrics and the trace buffer, `harness` recognises the test harness.
+// `prometheus` and `trace` write metrics and the trace buffer, `tokio_names` the metrics under the names of
+// tokio-metrics, `harness` recognises the test harness.
 
 mod dump;
 mod findings;
@@ -32,6 +33,7 @@ mod stack;
 mod symbols;
 mod task_data;
 mod task_info;
+mod tokio_names;
 mod trace;
 mod wait_graph;
 
@@ -55,5 +57,8 @@ pub use stack::StackFrame;
 pub(crate) use stack::{is_library_source, stack_text};
 pub(crate) use task_data::defer_drops;
 pub use task_info::TaskInfo;
+pub(crate) use tokio_names::{
+    TokioIntervals, TokioMetrics, TokioReadings, WorkerReadings, prometheus as tokio_prometheus,
+};
 pub(crate) use trace::chrome_trace;
 pub(crate) use wait_graph::{ScanMode, ScanResult, scan};

@@ -55,7 +55,7 @@ impl MetricsSnapshot {
 ///
 /// The format wants all samples of a metric together, below one head.
 pub(crate) fn prometheus(runtimes: &[MetricsSnapshot]) -> String {
-    let mut page = ExpositionWriter { text: String::new(), runtimes };
+    let mut page = ExpositionWriter::new("wakeful_", runtimes);
     page.gauge("tasks_alive", "Tasks that are alive.", |it| it.alive);
     page.counter("tasks_spawned", "Tasks and blocking closures spawned.", |it| it.spawned);
     page.counter("tasks_finished", "Tasks that have ended.", MetricsSnapshot::finished);
@@ -77,51 +77,84 @@ pub(crate) fn prometheus(runtimes: &[MetricsSnapshot]) -> String {
         it.busy.as_secs_f64()
     });
     page.by_worker("worker_queue_depth", "gauge", "Tasks in a worker's own queue.", |it| it.queued);
-    page.head("reports_total", "counter", "Reports, by kind.");
-    for runtime in runtimes {
-        for (kind, count) in &runtime.reports {
-            page.line(runtime, "reports_total", &format!(",kind=\"{kind}\""), count);
-        }
-    }
+    page.by_kind("reports_total", "Reports, by kind.");
     let polls = |it: &MetricsSnapshot| Histogram::of_polls(&it.workers);
     page.histogram("poll_seconds", "Duration of polls, sampled.", polls);
     let wake_ups = |it: &MetricsSnapshot| Histogram::of_wake_ups(&it.workers);
     page.histogram("wake_to_poll_seconds", "Time from wake-up to poll, sampled.", wake_ups);
-    page.text
+    page.into_text()
 }
 
-/// Writes lines of the exposition format.
-struct ExpositionWriter<'a> {
+impl NamedRuntime for MetricsSnapshot {
+    fn runtime(&self) -> &str {
+        &self.runtime
+    }
+}
+
+/// The metrics of one runtime, which have its name as a label.
+pub(super) trait NamedRuntime {
+    /// Returns the value of the label `runtime`.
+    fn runtime(&self) -> &str;
+}
+
+/// Writes metrics of several runtimes in the exposition format.
+pub(super) struct ExpositionWriter<'a, R> {
     text: String,
-    runtimes: &'a [MetricsSnapshot],
+    /// What every name begins with.
+    prefix: &'static str,
+    runtimes: &'a [R],
 }
 
-impl ExpositionWriter<'_> {
-    fn head(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = writeln!(self.text, "# HELP wakeful_{name} {help}\n# TYPE wakeful_{name} {kind}");
+impl<'a, R: NamedRuntime> ExpositionWriter<'a, R> {
+    pub(super) fn new(prefix: &'static str, runtimes: &'a [R]) -> Self {
+        Self { text: String::new(), prefix, runtimes }
     }
 
-    fn line(
+    pub(super) fn into_text(self) -> String {
+        self.text
+    }
+
+    /// Writes a metric with one sample for each runtime.
+    pub(super) fn metric<V: fmt::Display>(
         &mut self,
-        runtime: &MetricsSnapshot,
         name: &str,
-        labels: &str,
-        value: impl fmt::Display,
+        kind: &str,
+        help: &str,
+        value: impl Fn(&R) -> V,
     ) {
-        let escaped = runtime.runtime.replace('\\', "\\\\").replace('"', "\\\"");
-        let escaped = escaped.replace('\n', "\\n");
-        let _ = writeln!(self.text, "wakeful_{name}{{runtime=\"{escaped}\"{labels}}} {value}");
+        self.head(name, kind, help);
+        self.runtimes.iter().for_each(|runtime| self.line(runtime, name, "", value(runtime)));
     }
 
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        let name = format!("{}{name}", self.prefix);
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn line(&mut self, runtime: &R, name: &str, labels: &str, value: impl fmt::Display) {
+        let escaped = runtime.runtime().replace('\\', "\\\\").replace('"', "\\\"");
+        let escaped = escaped.replace('\n', "\\n");
+        let prefix = self.prefix;
+        let _ = writeln!(self.text, "{prefix}{name}{{runtime=\"{escaped}\"{labels}}} {value}");
+    }
+}
+
+impl ExpositionWriter<'_, MetricsSnapshot> {
     fn gauge(&mut self, name: &str, help: &str, value: impl Fn(&MetricsSnapshot) -> u64) {
-        self.head(name, "gauge", help);
-        self.runtimes.iter().for_each(|runtime| self.line(runtime, name, "", value(runtime)));
+        self.metric(name, "gauge", help, value);
     }
 
     fn counter(&mut self, name: &str, help: &str, value: impl Fn(&MetricsSnapshot) -> u64) {
-        let name = &format!("{name}_total");
+        self.metric(&format!("{name}_total"), "counter", help, value);
+    }
+
+    fn by_kind(&mut self, name: &str, help: &str) {
         self.head(name, "counter", help);
-        self.runtimes.iter().for_each(|runtime| self.line(runtime, name, "", value(runtime)));
+        for runtime in self.runtimes {
+            for (kind, count) in &runtime.reports {
+                self.line(runtime, name, &format!(",kind=\"{kind}\""), count);
+            }
+        }
     }
 
     fn by_worker<V: fmt::Display>(

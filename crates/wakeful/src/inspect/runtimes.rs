@@ -4,6 +4,8 @@
 //! a function that returns the list.
 
 use super::MetricsSnapshot;
+#[cfg(feature = "page")]
+use super::TokioMetrics;
 use super::dump::Dump;
 use crate::telemetry::trace_buffer::TracePart;
 use crate::watchdog::snapshot::Inspectable;
@@ -22,6 +24,9 @@ pub(crate) trait InspectedRuntime: Send + Sync {
     fn flavor(&self) -> &'static str;
     /// Returns its metrics. Counts the tasks one by one.
     fn metrics(self: Arc<Self>) -> MetricsSnapshot;
+    /// Returns its metrics under the names of tokio-metrics, and ends their interval.
+    #[cfg(feature = "page")]
+    fn tokio_metrics(self: Arc<Self>) -> TokioMetrics;
     /// Returns the threads and closures of its blocking pool.
     fn pool_counts(&self) -> PoolCounts;
     /// Returns how many spare workers replace stuck ones.

@@ -7,7 +7,7 @@
 use crate::driver::clock::Clock;
 use crate::driver::poller::Poller;
 use crate::driver::timers::Timers;
-use crate::inspect::{self, Dump, ScanMode, ScanResult};
+use crate::inspect::{self, Dump, ScanMode, ScanResult, TokioIntervals};
 use crate::runtime::Id;
 use crate::runtime::file_backend::FileBackendState;
 use crate::runtime::hooks::ReportingHooks;
@@ -21,8 +21,8 @@ use crate::scheduler::multi_thread::MultiThread;
 use crate::task::runnable::TaskRef;
 use crate::watchdog::snapshot::Inspectable;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
 /// The state of a runtime, shared by all handles to it.
@@ -39,6 +39,8 @@ pub(crate) struct RuntimeInner {
     pub(crate) local_to: Option<ThreadId>,
     pub(crate) hooks: Arc<ReportingHooks>,
     pub(crate) files: FileBackendState,
+    /// The interval of the metrics under the names of tokio-metrics.
+    pub(super) tokio_intervals: Mutex<TokioIntervals>,
     /// The time limit of a test.
     pub(super) test_limit: Option<TestLimit>,
     /// It is the runtime of a test, with a time limit or without.

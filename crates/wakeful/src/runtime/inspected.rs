@@ -1,5 +1,7 @@
 //! A runtime, as diagnostics see it.
 
+#[cfg(feature = "page")]
+use crate::inspect::TokioMetrics;
 use crate::inspect::runtimes::{CURRENT_THREAD, InspectedRuntime, PoolCounts};
 use crate::inspect::{Dump, MetricsSnapshot};
 use crate::runtime::inner::{Flavor, RuntimeInner};
@@ -39,6 +41,11 @@ impl InspectedRuntime for RuntimeInner {
 
     fn metrics(self: Arc<Self>) -> MetricsSnapshot {
         RuntimeMetrics::new(Handle::from_shared(self)).snapshot()
+    }
+
+    #[cfg(feature = "page")]
+    fn tokio_metrics(self: Arc<Self>) -> TokioMetrics {
+        RuntimeMetrics::new(Handle::from_shared(self)).end_tokio_interval()
     }
 
     fn pool_counts(&self) -> PoolCounts {
@@ -114,6 +121,11 @@ impl InspectedRuntime for Peer {
 
     fn metrics(self: Arc<Self>) -> MetricsSnapshot {
         RuntimeMetrics::new(self.handle()).snapshot()
+    }
+
+    #[cfg(feature = "page")]
+    fn tokio_metrics(self: Arc<Self>) -> TokioMetrics {
+        RuntimeMetrics::new(self.handle()).end_tokio_interval()
     }
 
     fn pool_counts(&self) -> PoolCounts {

@@ -4,6 +4,7 @@ mod histograms;
 mod io;
 mod pool;
 mod scheduling;
+mod tokio_names;
 mod workers;
 
 use super::{FileBackend, Handle};
@@ -247,11 +248,14 @@ impl RuntimeMetrics {
 
     /// Returns all metrics in the text exposition format of Prometheus.
     ///
-    /// Each name begins with `wakeful_`. The label `runtime` is the
+    /// Each name begins with `wakeful_`; `docs/METRICS.md` has the table. [`prometheus_tokio`] has
+    /// the names of tokio-metrics. The label `runtime` is the
     /// [name of the runtime](crate::runtime::Builder::name). Without one, it is the name of the function
     /// that `#[wakeful::main]` or `#[wakeful::test]` is on, or the number of the runtime in its process.
     ///
     /// The buckets of histograms double from 1 µs (1.024 µs) to 17 s.
+    ///
+    /// [`prometheus_tokio`]: Self::prometheus_tokio
     ///
     /// # Examples
     ///

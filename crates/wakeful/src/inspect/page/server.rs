@@ -401,7 +401,7 @@ impl Server {
         let answer = match request.path.strip_prefix("/api/v1/") {
             Some(name) => self.api.answer(name, request),
             None if request.is_post => None,
-            None if request.path == "/metrics" => Some(self.api.prometheus()),
+            None if request.path == "/metrics" => Some(self.api.prometheus(request)),
             None => assets::find(&request.path, self.access.action()),
         };
         answer.unwrap_or_else(|| {

@@ -128,6 +128,7 @@ impl Builder {
             local_to: is_local.then(|| std::thread::current().id()),
             hooks: hooks.clone(),
             files,
+            tokio_intervals: Default::default(),
             test_limit,
             is_for_test: !matches!(self.test_limit, TestLimitSetting::Unlimited),
         });

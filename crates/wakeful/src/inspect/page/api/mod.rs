@@ -20,7 +20,7 @@ use super::request::Request;
 use super::response::{JSON, Response, Status};
 use crate::inspect::json::Json;
 use crate::inspect::prometheus::prometheus;
-use crate::inspect::{defer_drops, runtimes};
+use crate::inspect::{defer_drops, runtimes, tokio_prometheus};
 use crate::sys::sync::ignore_poison;
 use recording::Recording;
 use std::sync::{Arc, Mutex};
@@ -97,9 +97,21 @@ impl Api {
     }
 
     /// Returns the metrics of all runtimes in the format of Prometheus.
-    pub(in crate::inspect::page) fn prometheus(&self) -> Response {
-        let all = runtimes::all().into_iter().map(|runtime| runtime.metrics());
-        let text = prometheus(&all.collect::<Vec<_>>());
+    ///
+    /// They have the names of tokio-metrics if the request says `names=tokio`.
+    pub(in crate::inspect::page) fn prometheus(&self, request: &Request) -> Response {
+        let all = runtimes::all().into_iter();
+        let text = match request.parameter("names") {
+            None | Some("wakeful") => {
+                prometheus(&all.map(|runtime| runtime.metrics()).collect::<Vec<_>>())
+            }
+            Some("tokio") => {
+                tokio_prometheus(&all.map(|runtime| runtime.tokio_metrics()).collect::<Vec<_>>())
+            }
+            Some(_) => {
+                return Response::error(Status::BadRequest, "names is wakeful or tokio");
+            }
+        };
         Response::new("text/plain; version=0.0.4; charset=utf-8", text.into_bytes())
     }
 
