@@ -89,7 +89,7 @@ fn run_suite(
     let built = build::build(&package, &targets, options)?;
     // The tests are done when this value is dropped, and the server ends.
     let _server = suite.server.map(|server| server.start()).transpose()?;
-    let mut result = SuiteResult::new(suite, package.title());
+    let mut result = SuiteResult::new(suite, package.title(), options.unstable);
     empty_folder(&package.logs())?;
     for (name, built) in built {
         let file = match built {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::suite::{Kind, SUITES};
+use super::suite::{Kind, SUITES, Suite};
 use super::tally::{Counts, Outcome, SuiteResult};
 
 const OPENING: &str = "\
@@ -18,6 +18,7 @@ contains none of them. To repeat the runs:
 ```sh
 cargo xtask conformance                # the four suites of tokio's repository
 cargo xtask conformance --suite axum   # one suite; --list prints their names, --suite all runs all
+cargo xtask conformance --suite tokio --unstable   # with tokio's unstable API
 ```
 
 The command first checks that every tokio in the suite's dependencies is the shim. It compiles each test file by itself,
@@ -69,36 +70,32 @@ pub fn update(root: &Path, result: &SuiteResult) -> Result<(), String> {
     let old = fs::read_to_string(&path).unwrap_or_default();
     fs::write(&path, text(&old, result, &date(), &machine()))
         .map_err(|error| format!("{}: {error}", path.display()))?;
-    println!("wrote the row of {} to docs/CONFORMANCE.md", result.suite.name);
+    println!("wrote the row of {} to docs/CONFORMANCE.md", row_name(result.suite, result.unstable));
     Ok(())
 }
 
 fn text(old: &str, result: &SuiteResult, date: &str, machine: &str) -> String {
-    let rows: Vec<String> = SUITES
-        .iter()
-        .filter_map(|suite| {
-            if suite.name == result.suite.name {
-                return Some(row(result, date));
-            }
-            let start = format!("| {} |", suite.name);
-            let old = section(old, "## Suites\n");
-            old.lines().find(|line| line.starts_with(&start)).map(|line| format!("{line}\n"))
-        })
-        .collect();
-    let reports: Vec<String> = SUITES
-        .iter()
-        .map(|suite| {
-            if suite.name == result.suite.name {
-                return report_rows(result);
-            }
-            let start = format!("| {} |", suite.name);
-            let old = section(old, REPORTS).lines().filter(|line| line.starts_with(&start));
-            old.map(|line| format!("{line}\n")).collect()
-        })
-        .collect();
+    // A suite may have a row for each of its two builds.
+    let names = || SUITES.iter().flat_map(|suite| [false, true].map(|it| row_name(suite, it)));
+    let own = row_name(result.suite, result.unstable);
+    let kept = |heading: &str, name: &str| -> String {
+        let start = format!("| {name} |");
+        let old = section(old, heading).lines().filter(|line| line.starts_with(&start));
+        old.map(|line| format!("{line}\n")).collect()
+    };
+    let rows = names().map(|name| match name == own {
+        true => row(result, date),
+        false => kept("## Suites\n", &name),
+    });
+    let rows: Vec<String> = rows.collect();
+    let reports = names().map(|name| match name == own {
+        true => report_rows(result),
+        false => kept(REPORTS, &name),
+    });
+    let reports: Vec<String> = reports.collect();
     let areas = match result.suite.kind {
-        Kind::OfTokio => areas(result),
-        Kind::Dependent { .. } => section(old, AREAS).to_owned(),
+        Kind::OfTokio if !result.unstable => areas(result),
+        _ => section(old, AREAS).to_owned(),
     };
     format!(
         "{OPENING}\n{COLUMNS}{}\nThe last run was on {machine}.\n\n{AREAS}\n{}\n\n\
@@ -107,6 +104,12 @@ fn text(old: &str, result: &SuiteResult, date: &str, machine: &str) -> String {
         areas.trim_end(),
         reports.concat(),
     )
+}
+
+/// What the rows of a suite begin with.
+fn row_name(suite: &Suite, unstable: bool) -> String {
+    let build = if unstable { ", `tokio_unstable`" } else { "" };
+    format!("{}{build}", suite.name)
 }
 
 /// What an earlier version of the document has below `heading`.
@@ -120,7 +123,7 @@ fn section<'d>(old: &'d str, heading: &str) -> &'d str {
 fn report_rows(result: &SuiteResult) -> String {
     let row = |(kind, number): (&String, &usize)| {
         let why = result.report_reason(kind).unwrap_or("No reason is known yet.");
-        format!("| {} | {number} | {kind} | {why} |\n", result.suite.name)
+        format!("| {} | {number} | {kind} | {why} |\n", row_name(result.suite, result.unstable))
     };
     result.reports.iter().map(row).collect()
 }
@@ -130,7 +133,7 @@ fn row(result: &SuiteResult, date: &str) -> String {
     let on_tokio = result.on_tokio.map_or("not run".to_owned(), |counts| counts.passed.to_string());
     format!(
         "| {} | {} | {} | {on_tokio} | {} | {} | {date} |\n",
-        result.suite.name,
+        row_name(result.suite, result.unstable),
         result.suite.version,
         counts.total() + counts.fails_with_tokio_too,
         counts.passed,
@@ -227,7 +230,7 @@ mod tests {
     use super::*;
 
     fn result() -> SuiteResult {
-        let mut result = SuiteResult::new(&SUITES[0], "tokio".into());
+        let mut result = SuiteResult::new(&SUITES[0], "tokio".into(), false);
         let mut file = FileResult::new("rt_unstable_eager_driver_handoff");
         file.tests.push(("deadlocks_consistently".into(), Outcome::Failed));
         file.tests.push(("another".into(), Outcome::Passed));
@@ -252,10 +255,24 @@ mod tests {
         first.count_reports("orphan\tprogram\n");
         let first = text("", &first, "today", "a machine");
         assert!(first.contains("| tokio | 1 | orphan | The task awaits"), "{first}");
-        let other = SuiteResult::new(&SUITES[1], "tokio-stream".into());
+        let other = SuiteResult::new(&SUITES[1], "tokio-stream".into(), false);
         let second = text(&first, &other, "tomorrow", "a machine");
         assert!(second.contains("| tokio-stream | 0.1.19 | 0 |"), "{second}");
         let without = second.lines().filter(|line| !line.starts_with("| tokio-stream |"));
+        assert_eq!(without.collect::<Vec<_>>(), first.lines().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_unstable_build_has_a_row_of_its_own() {
+        let mut stable = result();
+        stable.count_reports("orphan\tprogram\n");
+        let first = text("", &stable, "today", "a machine");
+        let mut unstable = SuiteResult::new(&SUITES[0], "tokio".into(), true);
+        unstable.count_reports("orphan\tprogram\norphan\tprogram\n");
+        let second = text(&first, &unstable, "tomorrow", "a machine");
+        assert!(second.contains("| tokio, `tokio_unstable` | 1.54.1 | 0 |"), "{second}");
+        assert!(second.contains("| tokio, `tokio_unstable` | 2 | orphan |"), "{second}");
+        let without = second.lines().filter(|line| !line.starts_with("| tokio, "));
         assert_eq!(without.collect::<Vec<_>>(), first.lines().collect::<Vec<_>>());
     }
 }

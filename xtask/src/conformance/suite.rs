@@ -107,6 +107,14 @@ pub const SUITES: &[Suite] = &[
         .skip(&[("post_quantum", "needs aws-lc-rs")]),
     dependent("stream-cancel", "0.8.2", ""),
     dependent("tokio-io-timeout", "1.2.1", ""),
+    dependent("tokio-metrics", "0.5.2", "metrics-rs-integration,metrique-integration").remove(&[
+        "axum",
+        "criterion",
+        "metrics-exporter-prometheus",
+        "num_cpus",
+        "serde",
+        "serde_json",
+    ]),
     dependent("tokio-postgres", "0.7.18", "")
         .remove(&["criterion", "env_logger"])
         .with_server(server::Kind::PostgreSql),

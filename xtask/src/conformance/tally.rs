@@ -115,6 +115,8 @@ impl Counts {
 pub struct SuiteResult {
     pub suite: &'static Suite,
     pub title: String,
+    /// Whether it was compiled with `--cfg tokio_unstable`.
+    pub unstable: bool,
     pub files: Vec<FileResult>,
     /// What the real tokio does with the same tests.
     pub on_tokio: Option<Counts>,
@@ -125,9 +127,9 @@ pub struct SuiteResult {
 }
 
 impl SuiteResult {
-    pub fn new(suite: &'static Suite, title: String) -> Self {
+    pub fn new(suite: &'static Suite, title: String, unstable: bool) -> Self {
         let (files, only_on_wakeful, reports) = Default::default();
-        Self { suite, title, files, on_tokio: None, only_on_wakeful, reports }
+        Self { suite, title, unstable, files, on_tokio: None, only_on_wakeful, reports }
     }
 
     /// Counts the lines of the file that wakeful appends its reports to. Each begins with the kind.
@@ -241,7 +243,7 @@ mod tests {
     use super::*;
 
     fn result(outcomes: [Outcome; 4]) -> SuiteResult {
-        let mut result = SuiteResult::new(&SUITES[0], "tokio".into());
+        let mut result = SuiteResult::new(&SUITES[0], "tokio".into(), false);
         let mut file = FileResult::new("fs");
         file.tests = ["a", "b", "c", "d"].map(str::to_owned).into_iter().zip(outcomes).collect();
         result.files = vec![file];
