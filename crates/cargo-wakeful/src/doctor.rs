@@ -2,7 +2,6 @@
 
 use crate::patch_status::PatchStatus;
 use crate::project::{Project, rustc};
-use std::path::Path;
 use std::process::ExitCode;
 
 /// Prints whether the project can run on wakeful, and what would change. Returns success if it can.
@@ -28,11 +27,8 @@ pub fn report(project: &Project, status: &PatchStatus, locked: &[semver::Version
                     );
                 }
             }
-            for (name, why, by) in &applied.ignored_features {
-                println!(
-                    "note:    the feature `{name}` does nothing here ({why}); asked for by {}",
-                    by.join(", ")
-                );
+            for (name, effect, by) in &applied.reduced_features {
+                println!("note:    the feature `{name}` {effect}; asked for by {}", by.join(", "));
             }
         }
         PatchStatus::NotApplied(not_applied) => {
@@ -49,12 +45,6 @@ pub fn report(project: &Project, status: &PatchStatus, locked: &[semver::Version
             );
         }
     }
-    if let Some(place) = unstable_flag_location(&project.root) {
-        println!(
-            "note:    {place} sets `tokio_unstable`; of tokio's unstable API wakeful has all but task dumps \
-             (`taskdump`) and events for `tracing`"
-        );
-    }
     if cfg!(not(target_os = "linux")) {
         can_run = false;
         println!("no:      wakeful runs on Linux");
@@ -63,17 +53,4 @@ pub fn report(project: &Project, status: &PatchStatus, locked: &[semver::Version
         println!("try:     cargo wakeful test");
     }
     if can_run { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Returns where `--cfg tokio_unstable` is set, if it is.
-fn unstable_flag_location(root: &Path) -> Option<String> {
-    let has = |text: &str| text.contains("tokio_unstable");
-    if std::env::var("RUSTFLAGS").is_ok_and(|flags| has(&flags)) {
-        return Some("RUSTFLAGS".into());
-    }
-    let files = [".cargo/config.toml", ".cargo/config"];
-    let found = files
-        .iter()
-        .find(|name| std::fs::read_to_string(root.join(name)).is_ok_and(|text| has(&text)))?;
-    Some((*found).into())
 }

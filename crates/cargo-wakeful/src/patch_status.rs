@@ -1,7 +1,7 @@
 //! Whether the shim replaces tokio, and if not, which packages prevent it.
 
 use crate::project::{Demand, Project, Tokio, demands, tokios};
-use crate::tokio_shim::IGNORED_FEATURES;
+use crate::tokio_shim::REDUCED_FEATURES;
 use serde_json::Value;
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub struct Applied {
     /// Packages named `tokio` of other major versions, which are not replaced.
     others: Vec<Tokio>,
     /// Features without effect, the reason, and the packages that ask for them.
-    pub ignored_features: Vec<(&'static str, &'static str, Vec<String>)>,
+    pub reduced_features: Vec<(&'static str, &'static str, Vec<String>)>,
 }
 
 /// The shim does not replace tokio.
@@ -49,8 +49,8 @@ impl PatchStatus {
         let has_rival = others.iter().any(|tokio| tokio.version.major == shim.version.major);
         match shims.pop() {
             Some(shim) if !has_rival => {
-                let ignored_features = ignored_features(&demands);
-                PatchStatus::Applied(Applied { shim, others, ignored_features })
+                let reduced_features = reduced_features(&demands);
+                PatchStatus::Applied(Applied { shim, others, reduced_features })
             }
             _ => PatchStatus::NotApplied(NotApplied {
                 obstacles: obstacles(&demands, &shim.version, |name| shim.features.contains(name)),
@@ -62,13 +62,13 @@ impl PatchStatus {
     }
 }
 
-fn ignored_features(demands: &[Demand]) -> Vec<(&'static str, &'static str, Vec<String>)> {
+fn reduced_features(demands: &[Demand]) -> Vec<(&'static str, &'static str, Vec<String>)> {
     let asked = |name: &str| {
         let by =
             demands.iter().filter(|demand| demand.features.iter().any(|feature| feature == name));
         by.map(|demand| demand.by.clone()).collect::<Vec<_>>()
     };
-    let all = IGNORED_FEATURES.iter().map(|(name, why)| (*name, *why, asked(name)));
+    let all = REDUCED_FEATURES.iter().map(|(name, why)| (*name, *why, asked(name)));
     all.filter(|(.., by)| !by.is_empty()).collect()
 }
 
@@ -178,8 +178,8 @@ mod tests {
     }
 
     #[test]
-    fn ignored_features_are_named() {
-        let found = ignored_features(&[demand("^1", &["rt", "tracing"]), demand("^1", &["rt"])]);
+    fn reduced_features_are_named() {
+        let found = reduced_features(&[demand("^1", &["rt", "tracing"]), demand("^1", &["rt"])]);
         let names: Vec<_> = found.iter().map(|(name, ..)| *name).collect();
         assert_eq!(names, ["tracing"]);
     }

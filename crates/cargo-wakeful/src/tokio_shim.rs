@@ -17,15 +17,13 @@ pub struct TokioShim {
     pub rust_version: Option<semver::Version>,
 }
 
-/// Features of tokio that have no effect on wakeful, and why.
-pub const IGNORED_FEATURES: &[(&str, &str)] = &[
-    ("io-uring", "wakeful uses io_uring for files by itself, where the kernel has it"),
+/// Features of tokio of which wakeful has less, and what.
+pub const REDUCED_FEATURES: &[(&str, &str)] = &[
     (
-        "schedule-latency",
-        "wakeful measures schedule latencies without it, if the builder asks for them",
+        "taskdump",
+        "shows what tasks wait for, but no stacks (`Handle::dump` works, `Trace::capture` does not exist)",
     ),
-    ("taskdump", "wakeful can list its tasks without it: `wakeful::inspect`"),
-    ("tracing", "wakeful has no events for `tracing`"),
+    ("tracing", "does nothing here (wakeful has no events for `tracing`)"),
 ];
 
 impl TokioShim {

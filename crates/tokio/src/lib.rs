@@ -46,10 +46,11 @@
 //!
 //! # What is left out
 //!
-//! - Of tokio's unstable API (`--cfg tokio_unstable`): task dumps (`taskdump`) and events for
-//!   `tracing`. Use `wakeful::inspect` instead, which needs no flag. The rest is there: hooks with
-//!   `TaskMeta`, all of `RuntimeMetrics` with its histograms, `task::Builder`, `UnhandledPanic`,
-//!   `RngSeed`. The eager hand-off of the driver and the sharded queue of the blocking pool can be
+//! - Of tokio's unstable API (`--cfg tokio_unstable`): events for `tracing`, and the stacks of task
+//!   dumps. The rest is there: hooks with `TaskMeta`, all of `RuntimeMetrics` with its histograms,
+//!   `task::Builder`, `UnhandledPanic`, `RngSeed`. `Handle::dump` can be awaited, and `trace()` of a
+//!   task says what it waits for. `Trace::capture`, `Trace::root`, `resolve_backtraces` and
+//!   `Handle::is_tracing` do not exist, and `id()` of a dumped task is an `Option`. The eager hand-off of the driver and the sharded queue of the blocking pool can be
 //!   enabled and change nothing. Methods of the unstable API exist without the flag as well.
 //! - `net::windows`, `signal::windows` and `io::bsd`: wakeful runs on Linux.
 

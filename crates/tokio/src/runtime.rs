@@ -10,3 +10,9 @@ pub use wakeful::runtime::{
     HistogramConfiguration, HistogramScale, InvalidHistogramConfiguration, LogHistogram,
     LogHistogramBuilder, TaskMeta,
 };
+
+/// Task dumps, as far as wakeful's own can express them; see `wakeful::inspect::Dump`.
+#[cfg(all(tokio_unstable, feature = "taskdump"))]
+pub mod dump {
+    pub use wakeful::inspect::{Dump, TaskDump as Task, TaskTrace as Trace};
+}

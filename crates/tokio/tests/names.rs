@@ -26,6 +26,13 @@ names! {
     }
 }
 
+#[cfg(all(tokio_unstable, feature = "taskdump"))]
+names! {
+    unstable_dump: tokio::runtime::dump {
+        Dump Task Trace
+    }
+}
+
 names! {
     root: tokio {
         join main pin select spawn task_local test try_join

@@ -99,7 +99,7 @@ fn the_console_shows_the_tasks_that_hooks_trace() {
         Ok("traced") => {
             let mut builder = Builder::new_multi_thread();
             let rt = trace_tasks(builder.worker_threads(2).enable_all()).build().unwrap();
-            // The aggregator and the server, three tasks that wait, and the one that ended.
+            // The aggregator and the server, three tasks that wait, and a task that ended.
             let (shown, all) = watch(&rt, |shown, _| {
                 shown.len() == 6 && shown.iter().filter(is_ended).count() == 1
             });

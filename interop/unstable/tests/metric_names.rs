@@ -58,7 +58,7 @@ fn names_types_and_units_are_those_of_tokio_metrics() {
             tokio::spawn(async {}).await.unwrap();
             (exported_by_tokio_metrics(), Handle::current().metrics().prometheus_tokio())
         });
-        // The one that the document names as missing.
+        // The document says that this metric is missing.
         assert!(theirs.remove("tokio_poll_time_histogram").is_some());
         assert_eq!(theirs, documented());
         let heads = page.lines().filter_map(|line| line.strip_prefix("# TYPE "));

@@ -55,13 +55,15 @@ const LEFT_OUT: &str = "\
 
 Compared with the public API of tokio 1.54.1, with the features `full` and `test-util`:
 
-- **Unstable API** (`--cfg tokio_unstable`). The tokio shim has all of it but task dumps (`taskdump`) and events for
-  `tracing`: hooks with `TaskMeta`, `RuntimeMetrics` with exact histograms, `task::Builder`, `task::join_set::Builder`,
-  `UnhandledPanic`, `RngSeed`. The eager hand-off of the driver and the sharded queue of the blocking pool can be enabled and
-  change nothing: each worker has its own driver. `wakeful::inspect` has wakeful's own dumps, without a flag.
+- **Unstable API** (`--cfg tokio_unstable`). The tokio shim has all of it but events for `tracing` and the stacks of task
+  dumps (`taskdump`): hooks with `TaskMeta`, `RuntimeMetrics` with exact histograms, `task::Builder`,
+  `task::join_set::Builder`, `UnhandledPanic`, `RngSeed`. The eager hand-off of the driver and the sharded queue of the
+  blocking pool can be enabled and change nothing: each worker has its own driver. Task dumps are wakeful's own
+  ([MIGRATING.md](MIGRATING.md#what-differs)). The suite is compiled without the features `io-uring`, `taskdump` and
+  `tracing`, so tokio's tests of these are not in the table.
 - **Windows.** `net::windows` and `signal::windows` are missing: wakeful runs on Linux. Their tests are compiled on Windows only.
 - **`io::bsd`** (POSIX AIO readiness) exists on FreeBSD only.
-- **The features** `io-uring`, `schedule-latency`, `taskdump`, `tracing` and `parking_lot` exist and have no effect.
+- **The features** `io-uring`, `schedule-latency`, `tracing` and `parking_lot` exist and have no effect.
 ";
 
 /// Writes the row of `result` into the document, and leaves the rows of other suites.

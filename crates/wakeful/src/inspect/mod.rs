@@ -40,7 +40,7 @@ mod wait_graph;
 pub use histogram::Histogram;
 
 pub use dump::{
-    Dump, FullDump, HolderDump, TaskDump, TaskState, WaitDump, WorkerDump, WorkerState,
+    Dump, FullDump, HolderDump, TaskDump, TaskState, TaskTrace, WaitDump, WorkerDump, WorkerState,
 };
 pub(crate) use findings::{Audience, Findings, Observed};
 pub(crate) use prometheus::MetricsSnapshot;

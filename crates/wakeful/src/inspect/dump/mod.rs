@@ -30,7 +30,7 @@ pub(in crate::inspect) use json::{millis, site};
 #[cfg(feature = "page")]
 pub(in crate::inspect) use stories::headline;
 pub(in crate::inspect) use task::since;
-pub use task::{TaskDump, TaskState};
+pub use task::{TaskDump, TaskState, TaskTrace};
 pub use wait::WaitDump;
 pub use worker::{WorkerDump, WorkerState};
 
@@ -80,6 +80,36 @@ pub struct Dump {
     findings: Vec<(Option<Duration>, Report)>,
     /// After how long a poll counts as blocked.
     blocked_after: Option<Duration>,
+}
+
+/// Ready at once: lets programs that were written for tokio await
+/// [`Handle::dump`](crate::runtime::Handle::dump).
+///
+/// In tokio that is a future, and programs wrap it in a `timeout`. Here the dump is complete when the
+/// call returns.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wakeful::runtime::Handle;
+/// use wakeful::time::timeout;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let dump = timeout(Duration::from_secs(2), Handle::current().dump()).await.unwrap();
+/// for task in dump.tasks().iter() {
+///     println!("{}", task.trace());
+/// }
+/// # }
+/// ```
+impl IntoFuture for Dump {
+    type Output = Dump;
+    type IntoFuture = std::future::Ready<Dump>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        std::future::ready(self)
+    }
 }
 
 /// A `Display` of a dump that lists each task; from [`Dump::full`].

@@ -56,6 +56,23 @@ pub struct TaskDump {
     pub(super) waiting: Vec<WaitDump>,
 }
 
+/// A `Display` of a task and what it waits for; from [`TaskDump::trace`].
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// for task in wakeful::runtime::Handle::current().dump().tasks() {
+///     println!("{}", task.trace());
+/// }
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct TaskTrace<'a> {
+    pub(super) task: &'a TaskDump,
+}
+
 /// Whether a task runs, is ready to run, or waits.
 ///
 /// # Examples
@@ -212,6 +229,30 @@ impl TaskDump {
     /// Returns the task's id, or `None` for the future of a `block_on`.
     pub fn id(&self) -> Option<Id> {
         self.info.id()
+    }
+
+    /// Returns a `Display` of the task, of what it waits for and of the tasks that hold that.
+    ///
+    /// It takes the place of a trace in tokio's task dumps. It names the line at which the task waits,
+    /// but not the functions in between.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use wakeful::runtime::Handle;
+    ///
+    /// let task = wakeful::spawn(wakeful::time::sleep(Duration::from_secs(60)));
+    /// wakeful::task::yield_now().await;
+    /// let dump = Handle::current().dump();
+    /// let trace = dump.find(task.id()).unwrap().trace().to_string();
+    /// assert!(trace.contains("waiting for a timer (sleep or interval)"), "{trace}");
+    /// # }
+    /// ```
+    pub fn trace(&self) -> TaskTrace<'_> {
+        TaskTrace { task: self }
     }
 
     /// Returns the id of the parent, the task that spawned this task, if it is still alive.

@@ -3,7 +3,9 @@
 use super::groups::{self, Summary};
 use super::holder::HolderKind;
 use super::stories;
-use super::{Dump, FullDump, HolderDump, TaskDump, TaskState, WaitDump, WorkerDump, WorkerState};
+use super::{
+    Dump, FullDump, HolderDump, TaskDump, TaskState, TaskTrace, WaitDump, WorkerDump, WorkerState,
+};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::OnceLock;
@@ -194,6 +196,12 @@ impl fmt::Display for TaskDump {
         }
         let (wakes, wakers) = (Count(self.wakes().into(), "wake"), Count(self.wakers(), "waker"));
         write!(f, "{wakes}, {wakers}")
+    }
+}
+
+impl fmt::Display for TaskTrace<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_task(f, "", self.task)
     }
 }
 
