@@ -262,7 +262,9 @@ mod tests {
             ("mean_poll_duration_worker_max", 20.0),
             ("max_local_queue_depth", 6.0),
         ];
-        expected.map(|(name, expected)| assert_eq!(value(&page, name), expected, "{name}"));
+        for (name, expected) in expected {
+            assert_eq!(value(&page, name), expected, "{name}");
+        }
 
         // The second worker did nothing in the second interval, which took five seconds.
         let second = intervals.advance(readings(15, &[(3, 6, 0, 25, 10), (4, 1, 2, 60, 20)]));
@@ -279,7 +281,9 @@ mod tests {
             ("mean_poll_duration", 10.0),
             ("mean_poll_duration_worker_min", 10.0),
         ];
-        expected.map(|(name, expected)| assert_eq!(value(&page, name), expected, "{name}"));
+        for (name, expected) in expected {
+            assert_eq!(value(&page, name), expected, "{name}");
+        }
     }
 
     #[test]
