@@ -39,8 +39,13 @@ pub fn build(
         cargo.args(["--jobs", &jobs.to_string()]);
     }
     let mut wanted: BTreeSet<&str> = targets.iter().map(String::as_str).collect();
-    if let Kind::Dependent { features } = package.suite.kind {
-        cargo.args(["--features", features]);
+    match package.suite.kind {
+        Kind::Dependent { features } => _ = cargo.args(["--features", features]),
+        // The others of tokio's unstable features are in `full`, or their tests are skipped.
+        Kind::OfTokio if options.unstable => {
+            cargo.args(["--features", "io-uring,schedule-latency,tracing"]);
+        }
+        Kind::OfTokio => {}
     }
     if package.suite.kind != Kind::OfTokio && options.has_unit_tests() {
         if package.has_unit_tests {

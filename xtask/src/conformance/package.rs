@@ -69,20 +69,20 @@ full = ["fs", "io-util", "io-std", "macros", "net", "parking_lot", "process", "r
 fs = []
 io-util = []
 io-std = []
-io-uring = []
+io-uring = ["tokio/io-uring"]
 macros = []
 net = []
 parking_lot = []
 process = []
 rt = []
 rt-multi-thread = []
-schedule-latency = []
+schedule-latency = ["tokio/schedule-latency"]
 signal = []
 sync = []
 taskdump = []
 test-util = []
 time = []
-tracing = []
+tracing = ["tokio/tracing"]
 
 [dependencies]
 tokio = { version = "=VERSION", features = ["full", "test-util"] }
@@ -91,6 +91,7 @@ tokio = { version = "=VERSION", features = ["full", "test-util"] }
 bytes = "1.2.1"
 futures = { version = "0.3", features = ["async-await"] }
 futures-test = "0.3.31"
+io-uring = "0.7"
 libc = "0.2.168"
 nix = { version = "0.31", default-features = false, features = ["aio", "fs", "socket"] }
 pin-project-lite = "0.2.11"

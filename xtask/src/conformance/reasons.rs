@@ -19,6 +19,20 @@ const REASONS: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "tokio",
+        "rt_unstable_metrics",
+        "schedule_latency_lifo_polls_are_recorded_individually",
+        "A task blocks the only worker for 50 ms, and the test expects that another task waits behind it. On wakeful a \
+         spare worker runs that task after 20 ms, and its polls are counted apart. With `rescue_after(None)` the counts \
+         are tokio's.",
+    ),
+    (
+        "tokio",
+        "task_hooks",
+        "task_hook_schedule_latency_multi_thread_lifo",
+        "The same: a spare worker runs the task that waits behind a blocked one, before the 25 ms that the test expects.",
+    ),
+    (
+        "tokio",
         "rt_unstable_eager_driver_handoff",
         "deadlocks_consistently",
         "The test expects a deadlock: a task that blocks its worker blocks the driver too. On wakeful other workers \

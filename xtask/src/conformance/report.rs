@@ -59,8 +59,8 @@ Compared with the public API of tokio 1.54.1, with the features `full` and `test
   dumps (`taskdump`): hooks with `TaskMeta`, `RuntimeMetrics` with exact histograms, `task::Builder`,
   `task::join_set::Builder`, `UnhandledPanic`, `RngSeed`. The eager hand-off of the driver and the sharded queue of the
   blocking pool can be enabled and change nothing: each worker has its own driver. Task dumps are wakeful's own
-  ([MIGRATING.md](MIGRATING.md#what-differs)). The suite is compiled without the features `io-uring`, `taskdump` and
-  `tracing`, so tokio's tests of these are not in the table.
+  ([MIGRATING.md](MIGRATING.md#what-differs)). The row `tokio_unstable` also has tokio's features `io-uring`,
+  `schedule-latency` and `tracing`.
 - **Windows.** `net::windows` and `signal::windows` are missing: wakeful runs on Linux. Their tests are compiled on Windows only.
 - **`io::bsd`** (POSIX AIO readiness) exists on FreeBSD only.
 - **The features** `io-uring`, `schedule-latency`, `tracing` and `parking_lot` exist and have no effect.
