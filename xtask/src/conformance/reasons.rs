@@ -2,8 +2,29 @@
 //!
 //! A test that fails and is not listed makes the run fail. So does a report.
 
+/// The reason of tests that watch an operation in tokio's io_uring.
+const READY_AT_ONCE: &str = "The test expects that the first poll of a file operation is pending. On wakeful an \
+     operation on a cached file is ready at once.";
+
 /// The suite, the file, the test, the reason. A file's reason may stand for all of its tests (`*`).
 const REASONS: &[(&str, &str, &str, &str)] = &[
+    ("tokio", "fs_uring_cancel_open", "*", READY_AT_ONCE),
+    ("tokio", "fs_uring_completed_then_dropped_before_repoll", "*", READY_AT_ONCE),
+    ("tokio", "fs_uring_read", "cancel_op_future", READY_AT_ONCE),
+    ("tokio", "fs_uring_read", "shutdown_runtime_while_performing_io_uring_ops", READY_AT_ONCE),
+    ("tokio", "fs_uring_rename", "cancel_op_future", READY_AT_ONCE),
+    ("tokio", "fs_uring_rename", "shutdown_runtime_while_performing_io_uring_ops", READY_AT_ONCE),
+    ("tokio", "fs_uring_runtime_shutdown", "*", READY_AT_ONCE),
+    ("tokio", "fs_uring_statx", "cancel_op_future", READY_AT_ONCE),
+    ("tokio", "fs_uring_statx", "shutdown_runtime_while_performing_io_uring_ops", READY_AT_ONCE),
+    ("tokio", "fs_uring_statx_fd_leak_test", "*", READY_AT_ONCE),
+    (
+        "tokio",
+        "fs_uring",
+        "completion_waker_panic_preserves_uring",
+        "The test expects that an operation is pending at first, and that its waker panics inside of `block_on`. On \
+         wakeful the page cache or a thread of the pool may serve it.",
+    ),
     (
         "tokio",
         "rt_metrics",
@@ -29,7 +50,7 @@ const REASONS: &[(&str, &str, &str, &str)] = &[
         "tokio",
         "task_hooks",
         "task_hook_schedule_latency_multi_thread_lifo",
-        "The same: a spare worker runs the task that waits behind a blocked one, before the 25 ms that the test expects.",
+        "A spare worker runs the task that waits behind a blocked one, before the 25 ms that the test expects.",
     ),
     (
         "tokio",

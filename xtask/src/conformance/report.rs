@@ -145,7 +145,7 @@ fn row(result: &SuiteResult, date: &str) -> String {
 
 /// Everything in which the two runs differ, what fails in both, and what was not run.
 fn remarks(result: &SuiteResult) -> String {
-    let mut remarks = Vec::new();
+    let (mut remarks, mut differences) = (Vec::new(), Vec::<(Outcome, &str, Vec<String>)>::new());
     for file in &result.files {
         if let Some(why) = &file.refused {
             remarks.push(format!("`{}` does not compile: {why}.", file.name));
@@ -154,9 +154,22 @@ fn remarks(result: &SuiteResult) -> String {
         }
         for (test, outcome) in file.not_passing() {
             let why = result.reason(file, test).unwrap_or("No reason is known yet.");
-            let how = if outcome == Outcome::Hung { "hangs" } else { "fails" };
-            remarks.push(format!("`{}::{test}` {how}: {why}", file.name));
+            let name = format!("`{}::{test}`", file.name);
+            match differences.iter_mut().find(|(how, other, _)| (*how, *other) == (outcome, why)) {
+                Some((_, _, tests)) => tests.push(name),
+                None => differences.push((outcome, why, vec![name])),
+            }
         }
+    }
+    // Tests with one reason are listed together.
+    for (outcome, why, tests) in differences {
+        let how = match (outcome, tests.len()) {
+            (Outcome::Hung, 1) => "hangs",
+            (Outcome::Hung, _) => "hang",
+            (_, 1) => "fails",
+            _ => "fail",
+        };
+        remarks.push(format!("{} {how}: {why}", tests.join(", ")));
     }
     if !result.only_on_wakeful.is_empty() {
         remarks.push(format!("Fails with tokio only: {}.", names(&result.only_on_wakeful)));
