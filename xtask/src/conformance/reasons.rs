@@ -50,7 +50,8 @@ const REASONS: &[(&str, &str, &str, &str)] = &[
         "tokio",
         "task_hooks",
         "task_hook_schedule_latency_multi_thread_lifo",
-        "A spare worker runs the task that waits behind a blocked one, before the 25 ms that the test expects.",
+        "Fails sometimes. A spare worker may run the task that waits behind a blocked one before the 25 ms that the test \
+         expects.",
     ),
     (
         "tokio",
@@ -89,7 +90,8 @@ const REPORTS: &[(&str, &str, &str)] = &[
     (
         "tokio",
         "unobserved panic",
-        "A task without a JoinHandle panics, in its poll or in its destructor. The test is about the destructor.",
+        "A task without a JoinHandle panics, in its poll or in its destructor. The test is about the destructor, or it fails \
+         by that panic.",
     ),
     ("actix-rt", "blocked", "`join_another_arbiter` joins a thread inside of `block_on`, twice."),
     (

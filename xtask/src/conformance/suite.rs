@@ -78,7 +78,7 @@ impl Suite {
 pub const SUITES: &[Suite] = &[
     Suite { kind: Kind::OfTokio, ..dependent("tokio", "1.54.1", "") }.skip(&[
         ("dump", "needs the stacks of `taskdump`"),
-        ("task_trace_*", "needs them too"),
+        ("task_trace_*", "needs the stacks of `taskdump`"),
         ("tracing_*", "needs events for `tracing`"),
     ]),
     dependent("tokio-stream", "0.1.19", "full"),
