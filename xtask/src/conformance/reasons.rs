@@ -3,8 +3,8 @@
 //! A test that fails and is not listed makes the run fail. So does a report.
 
 /// The reason of tests that watch an operation in tokio's io_uring.
-const READY_AT_ONCE: &str = "The test expects that the first poll of a file operation is pending. On wakeful an \
-     operation on a cached file is ready at once.";
+const READY_AT_ONCE: &str = "The test expects that a poll of a file operation is pending. On wakeful the operation is \
+     ready at once if the kernel can complete it without waiting.";
 
 /// The suite, the file, the test, the reason. A file's reason may stand for all of its tests (`*`).
 const REASONS: &[(&str, &str, &str, &str)] = &[
