@@ -45,8 +45,7 @@ fn metrics_of_the_runtime_are_exported() {
         let provider = SdkMeterProvider::builder().with_reader(reader).build();
         let meter = provider.meter("interop");
         let handle = Handle::current();
-        let (workers, alive, queue) =
-            (handle.metrics(), handle.metrics(), handle.metrics());
+        let (workers, alive, queue) = (handle.metrics(), handle.metrics(), handle.metrics());
         let _workers = meter
             .u64_observable_gauge("tokio.runtime.workers")
             .with_callback(move |gauge| gauge.observe(workers.num_workers() as u64, &[]))

@@ -78,8 +78,7 @@ fn a_tree_of_spans_covers_spawned_tasks_and_closures() {
     let mut multi_thread = Builder::new_multi_thread();
     multi_thread.worker_threads(4);
     for mut builder in [Builder::new_current_thread(), multi_thread] {
-        let runtime =
-            builder.enable_all().on_spawn(wakeful_tracing::inherit_span).build().unwrap();
+        let runtime = builder.enable_all().on_spawn(wakeful_tracing::inherit_span).build().unwrap();
         runtime.block_on(async {
             let mut requests = JoinSet::new();
             (1..=3).for_each(|id| drop(requests.spawn(request(id))));
