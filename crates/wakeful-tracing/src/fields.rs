@@ -14,7 +14,7 @@ use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record as Values};
 use tracing::subscriber::{Interest, Subscriber};
-use tracing::{Dispatch, Event, Metadata};
+use tracing::{Dispatch, Event, Metadata, Span};
 use tracing_core::span::Current;
 
 /// A subscriber that keeps the fields of open spans for dumps, and passes all calls to another one.
@@ -113,22 +113,24 @@ pub(crate) struct Entered(Mutex<Vec<Arc<Record>>>);
 const MOST: usize = 32;
 
 thread_local! {
-    /// The tasks that this thread polls, the innermost at the end.
-    static POLLED: RefCell<Vec<Arc<Entered>>> = const { RefCell::new(Vec::new()) };
+    /// The tasks that this thread polls, the innermost at the end, each with the span that it runs in.
+    static POLLED: RefCell<Vec<(Arc<Entered>, Option<Span>)>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Entered {
-    /// Begins a poll of the task on this thread.
-    pub(crate) fn begin(this: &Arc<Self>) {
+    /// Begins a poll of the task on this thread, in a span that [`end`](Self::end) returns.
+    ///
+    /// Returns false if the thread ends: it drops its thread-locals, and can remember no poll.
+    pub(crate) fn begin(this: &Arc<Self>, span: Option<Span>) -> bool {
         let before = std::mem::take(&mut *lock(&this.0));
         drop(before);
-        POLLED.with_borrow_mut(|polled| polled.push(this.clone()));
+        POLLED.try_with(|polled| polled.borrow_mut().push((this.clone(), span))).is_ok()
     }
 
-    /// Ends the innermost poll on this thread.
-    pub(crate) fn end() {
-        let ended = POLLED.with_borrow_mut(Vec::pop);
-        drop(ended);
+    /// Ends the innermost poll on this thread. Returns its span.
+    pub(crate) fn end() -> Option<Span> {
+        let ended = POLLED.try_with(|polled| polled.borrow_mut().pop());
+        ended.ok().flatten().and_then(|(_, span)| span)
     }
 
     fn add(&self, record: Arc<Record>) {
@@ -222,8 +224,9 @@ impl<S: Subscriber> Subscriber for SpanFields<S> {
 
     fn enter(&self, span: &Id) {
         self.inner.enter(span);
-        // At the end of a thread there is no list, and no task.
-        let polled = POLLED.try_with(|polled| polled.borrow().last().cloned());
+        // At the end of a thread there is no list.
+        let polled =
+            POLLED.try_with(|polled| polled.borrow().last().map(|(entered, _)| entered.clone()));
         if let Ok(Some(entered)) = polled
             && let Some(record) = self.store.find(span)
         {

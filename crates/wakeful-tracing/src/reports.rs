@@ -8,7 +8,8 @@ use wakeful::inspect::{Certainty, Report};
 ///
 /// Pass it to [`Builder::on_report`](wakeful::runtime::Builder::on_report). The target of the event is `wakeful`. Its
 /// level is `ERROR` for a proven report and `WARN` for a suspected one. Its message is the text of the report. If the
-/// first task of the report has [inherited a span](crate::inherit_span), the event is in that span.
+/// first task of the report has [inherited a span](crate::inherit_span), the event is in that span. If that task has ended,
+/// and its span with it, the event is in no span.
 ///
 /// - `task` has all tasks of the report, as in `task 3 "mailer" [request{id=7}]`.
 /// - `site` is the main site of the report, as `file:line:column`.
@@ -28,21 +29,33 @@ use wakeful::inspect::{Certainty, Report};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn emit_report(report: &Report) {
-    let spans = report.tasks();
-    let span = spans.first().and_then(|task| task.data::<TaskSpan>()?.span());
-    match span {
+    let tasks = report.tasks();
+    let data = tasks.first().and_then(|task| task.data::<TaskSpan>());
+    match data.and_then(|data| data.span()) {
         // The subscriber of the span, because the id means nothing to another one.
         Some(span) => {
             let emitted = span.with_subscriber(|(id, dispatch)| {
-                tracing::dispatcher::with_default(dispatch, || event(report, Some(id.clone())));
+                tracing::dispatcher::with_default(dispatch, || {
+                    event(report, Parent::Span(id.clone()))
+                });
             });
             debug_assert!(emitted.is_some(), "a span that is not none has a subscriber");
         }
-        None => event(report, None),
+        // Not the span of the code that finds a panic, for example that of another request.
+        None if data.is_some_and(|data| data.metadata().is_some()) => event(report, Parent::None),
+        None => event(report, Parent::Current),
     }
 }
 
-fn event(report: &Report, parent: Option<Id>) {
+/// The span of an event.
+enum Parent {
+    Span(Id),
+    None,
+    /// The one that the current thread is in.
+    Current,
+}
+
+fn event(report: &Report, parent: Parent) {
     macro_rules! emit {
         ($level:expr, $($parent:tt)*) => {
             tracing::event!(
@@ -59,10 +72,12 @@ fn event(report: &Report, parent: Option<Id>) {
         };
     }
     match (report.certainty(), parent) {
-        (Certainty::Proven, Some(id)) => emit!(tracing::Level::ERROR, parent: id,),
-        (Certainty::Proven, None) => emit!(tracing::Level::ERROR,),
-        (_, Some(id)) => emit!(tracing::Level::WARN, parent: id,),
-        (_, None) => emit!(tracing::Level::WARN,),
+        (Certainty::Proven, Parent::Span(id)) => emit!(tracing::Level::ERROR, parent: id,),
+        (Certainty::Proven, Parent::None) => emit!(tracing::Level::ERROR, parent: None::<Id>,),
+        (Certainty::Proven, Parent::Current) => emit!(tracing::Level::ERROR,),
+        (_, Parent::Span(id)) => emit!(tracing::Level::WARN, parent: id,),
+        (_, Parent::None) => emit!(tracing::Level::WARN, parent: None::<Id>,),
+        (_, Parent::Current) => emit!(tracing::Level::WARN,),
     }
 }
 

@@ -3,8 +3,7 @@
 use crate::fields::{Entered, Record, find_record};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use tracing::span::Id;
-use tracing::{Dispatch, Metadata, Span};
+use tracing::{Metadata, Span};
 use wakeful::runtime::{SpawnMeta, TaskData};
 
 /// Makes a spawned task run inside of the span that is current where it is spawned.
@@ -66,8 +65,10 @@ fn attach(task: &mut SpawnMeta<'_>, span: Span) {
 /// The span of a task, which [`TaskInfo::data`](wakeful::inspect::TaskInfo::data) returns.
 ///
 /// Its `Display` names the span that the task entered last in its latest poll, of those that are still open, with the
-/// spans around it: `server:request{id=7}`. If there is none, it names the inherited span. Without [`SpanFields`](crate::SpanFields) it is the name of the inherited
-/// span.
+/// spans around it: `server:request{id=7}`. If there is none, it names the inherited span. Without
+/// [`SpanFields`](crate::SpanFields) it is the name of the inherited span.
+///
+/// It is made for one task. If a hook attaches it to several, they run in the span until the first of them ends.
 ///
 /// # Examples
 ///
@@ -85,8 +86,6 @@ fn attach(task: &mut SpawnMeta<'_>, span: Span) {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct TaskSpan {
-    /// What enters and leaves the inherited span.
-    inherited: Option<(Id, Dispatch)>,
     metadata: Option<&'static Metadata<'static>>,
     /// Name and fields of the inherited span, also when it is closed.
     record: Option<Arc<Record>>,
@@ -97,10 +96,9 @@ pub struct TaskSpan {
 
 impl TaskSpan {
     fn new(span: Span) -> Self {
-        let inherited = span.with_subscriber(|(id, dispatch)| (id.clone(), dispatch.clone()));
-        let record = inherited.as_ref().and_then(|(id, dispatch)| find_record(dispatch, id));
+        let record = span.with_subscriber(|(id, dispatch)| find_record(dispatch, id)).flatten();
         let (metadata, span) = (span.metadata(), Mutex::new(Some(span)));
-        Self { inherited, metadata, record, span, entered: Arc::default() }
+        Self { metadata, record, span, entered: Arc::default() }
     }
 
     /// Returns the metadata of the span that the task has inherited, if any.
@@ -117,17 +115,20 @@ impl TaskSpan {
 
 impl TaskData for TaskSpan {
     fn enter(&self) {
-        Entered::begin(&self.entered);
-        if let Some((id, dispatch)) = &self.inherited {
-            dispatch.enter(id);
+        // The clone keeps the span open to the end of this poll. A task that shares this data may end
+        // before, and its end closes the span.
+        let span = self.span();
+        if Entered::begin(&self.entered, span.clone())
+            && let Some(span) = span
+        {
+            span.with_subscriber(|(id, dispatch)| dispatch.enter(id));
         }
     }
 
     fn exit(&self) {
-        if let Some((id, dispatch)) = &self.inherited {
-            dispatch.exit(id);
+        if let Some(span) = Entered::end() {
+            span.with_subscriber(|(id, dispatch)| dispatch.exit(id));
         }
-        Entered::end();
     }
 
     fn end(&self) {

@@ -2,11 +2,11 @@
 
 use std::future::pending;
 use std::panic::resume_unwind;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use tracing::{Instrument, Span, info, info_span};
-use wakeful::runtime::{Builder, Handle};
+use wakeful::runtime::{Builder, Handle, SpawnMeta};
 use wakeful::task::{self, LocalSet, may_wait_forever, spawn_blocking, yield_now};
 use wakeful_tracing::{TaskSpan, inherit_span, show_span};
 
@@ -247,4 +247,37 @@ fn a_span_that_is_only_shown_is_not_inherited() {
             assert_eq!(task.await.unwrap(), None);
         });
     }
+}
+
+/// A hook may give the data of a task to its children. They leave the span when the first of the tasks ends.
+#[test]
+fn a_shared_span_is_not_entered_after_it_was_closed() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let subscriber = tracing_subscriber::fmt()
+        .with_span_events(tracing_subscriber::fmt::format::FmtSpan::FULL)
+        .with_writer(std::io::sink)
+        .finish();
+    tracing::subscriber::with_default(subscriber, || {
+        let share = |task: &mut SpawnMeta<'_>| match task.parent_data().cloned() {
+            Some(data) => task.set_data(data),
+            None => wakeful_tracing::inherit_span(task),
+        };
+        let runtime = Builder::new_current_thread().on_spawn(share).build().unwrap();
+        let names = seen.clone();
+        let parent = tracing::info_span!("request").in_scope(|| {
+            runtime.spawn(async move {
+                wakeful::spawn(async move {
+                    for _ in 0..3 {
+                        names
+                            .lock()
+                            .unwrap()
+                            .push(tracing::Span::current().metadata().map(|it| it.name()));
+                        wakeful::task::yield_now().await;
+                    }
+                })
+            })
+        });
+        runtime.block_on(async { parent.await.unwrap().await.unwrap() });
+    });
+    assert_eq!(*seen.lock().unwrap(), [None, None, None], "the parent has ended before");
 }

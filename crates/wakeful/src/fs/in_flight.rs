@@ -20,7 +20,7 @@ use super::write_behind::WriteQueue;
 use crate::driver::in_flight::{Completion, CompletionContext, OpId};
 use crate::driver::uring::Ring;
 use crate::runtime::context::{self, RuntimeRef};
-use crate::runtime::task_api::blocking::spawn_blocking_on;
+use crate::runtime::task_api::blocking::spawn_internal;
 use crate::runtime::task_api::spawn::no_runtime;
 use crate::sys::sync::ignore_poison;
 use crate::sys::unwind::catch_and_forget;
@@ -155,7 +155,7 @@ impl<T: Operation> InFlightOp<T> {
         shared.files.count_pool_op();
         let job = PoolJob { operation: Some(operation), in_flight: self.clone() };
         // The outcome arrives through `finish`, not through the join handle.
-        drop(spawn_blocking_on(shared, move || job.run(), None, T::MUST_FINISH));
+        drop(spawn_internal(shared, move || job.run(), None, T::MUST_FINISH));
     }
 
     fn release_clock(&self) {

@@ -2,7 +2,7 @@
 
 use crate::driver::uring::Ring;
 use crate::runtime::inner::{Flavor, RuntimeInner};
-use crate::runtime::task_api::blocking::spawn_blocking_on;
+use crate::runtime::task_api::blocking::spawn_internal;
 use crate::runtime::uring_keeper::gate::KeeperGate;
 use crate::scheduler::multi_thread::worker;
 use crate::sys::unwind::catch_and_forget;
@@ -168,7 +168,7 @@ impl RuntimeInner {
         }
         // If the pool cannot start a thread, it drops the closure and panics. That does not
         // concern the caller, which shuts down.
-        let begin = || spawn_blocking_on(self, move || drop(rings), Some("files"), true);
+        let begin = || spawn_internal(self, move || drop(rings), Some("files"), true);
         drop(catch_and_forget(begin));
     }
 }

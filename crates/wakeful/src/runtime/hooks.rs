@@ -96,6 +96,7 @@ impl ReportingHooks {
                 return Some(report.to_string());
             }
             AfterUnobserved::Abort => {
+                watchdog::hand_off();
                 report.set_runtime(self.runtime().as_ref().and_then(|it| it.name.as_deref()));
                 self.reporter.report_last(report);
                 std::process::abort()
@@ -152,9 +153,8 @@ fn thread_blocks(record: &BlockOnRecord) {
 impl RuntimeHooks for ReportingHooks {
     fn orphan(&self, task: &TaskRef) -> String {
         let report = Report::Orphan(Orphan::new(task));
-        let text = report.to_string();
         self.report(&report);
-        text
+        report.to_string()
     }
 
     fn panicked(&self, task: &Header, payload: &(dyn Any + Send)) -> Option<String> {
@@ -227,15 +227,8 @@ impl RuntimeHooks for ReportingHooks {
         // A paused clock does not measure how long a situation lasts.
         let shared = self.runtime().filter(|shared| !shared.clock().is_paused())?;
         let observed = self.observe(&shared, Audience::Hook);
-        for report in observed.reports {
-            let Report::UnawaitedPanic(panic) = report else {
-                self.report(&report);
-                continue;
-            };
-            let panic = panic.with_policy(self.panic_policy.text());
-            if let Some(error) = self.report_panic(&Report::UnawaitedPanic(panic)) {
-                shared.base().fail_block_ons(error);
-            }
+        for report in &observed.reports {
+            self.report(report);
         }
         // A time beyond what an `Instant` can hold is as good as a day.
         observed.again_after.map(|after| after.min(DAY))

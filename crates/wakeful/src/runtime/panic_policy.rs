@@ -5,9 +5,10 @@
 //!   a task panics ──► after_panic(): any panic may shut the runtime down, as tokio does
 //!        │
 //!        ├─ JoinHandle awaited ──► observed, nothing more
-//!        ├─ JoinHandle dropped ──► UnobservedPanic ─┐
-//!        └─ kept for seconds ────► UnawaitedPanic ──┴─► after_unobserved(): shut down, abort or call
+//!        └─ JoinHandle dropped ──► UnobservedPanic ──► after_unobserved(): shut down, abort or call
 //! ```
+//!
+//! A kept handle may still be awaited. So `UnawaitedPanic` is a suspicion, and only reported.
 
 use crate::inspect::{Report, fatal_panic_text};
 use crate::task::header::Header;
@@ -20,12 +21,9 @@ use std::sync::{Arc, OnceLock};
 ///
 /// Set it with [`Builder::unhandled_panic`](crate::runtime::Builder::unhandled_panic), or with the
 /// environment variable `WAKEFUL_ON_PANIC` for programs that are not edited. `Ignore` and
-/// `ShutdownRuntime` are tokio's. The other values are about panics that no code observes:
-///
-/// - The JoinHandle was dropped: [`UnobservedPanic`](crate::inspect::UnobservedPanic).
-/// - The JoinHandle is kept, and was not awaited for the time of
-///   [`report_lasting_after`](crate::runtime::Builder::report_lasting_after):
-///   [`UnawaitedPanic`](crate::inspect::UnawaitedPanic).
+/// `ShutdownRuntime` are tokio's. The other values are about panics that no code observes, since the
+/// JoinHandle was dropped ([`UnobservedPanic`](crate::inspect::UnobservedPanic)). A handle that is kept
+/// may still be awaited: [`UnawaitedPanic`](crate::inspect::UnawaitedPanic) is only reported.
 ///
 /// They hold for tasks, for the tasks of a [`LocalSet`](crate::task::LocalSet) that the runtime
 /// polls, and for closures of [`spawn_blocking`](crate::task::spawn_blocking). A panic that is
@@ -107,12 +105,11 @@ impl fmt::Debug for PanicHook {
 impl UnhandledPanic {
     /// Makes the policy that calls `f` with the report of each panic that no code observes.
     ///
-    /// The report is [`Report::UnobservedPanic`] or [`Report::UnawaitedPanic`]. It is delivered as
-    /// well, before the call. Unlike [`on_report`](crate::runtime::Builder::on_report), the function
+    /// The report is a [`Report::UnobservedPanic`]. It is delivered as well, before the call. Unlike [`on_report`](crate::runtime::Builder::on_report), the function
     /// is subject to no filter and no rate limit.
     ///
-    /// The thread that finds the panic calls it: a worker, the thread that drops the JoinHandle, or
-    /// the watchdog. A panic of the function is caught.
+    /// The thread that finds the panic calls it: a worker, or the thread that drops the JoinHandle. A
+    /// panic of the function is caught.
     ///
     /// # Examples
     ///

@@ -307,7 +307,7 @@ impl Runtime {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn shutdown_with_report(mut self, limit: Duration) -> ShutdownReport {
-        let before = self.handle.shared.dump();
+        let before = self.handle.dump();
         let ended = self.shut_down(Some(limit), AtLimit::Describe);
         ShutdownReport::new(before, ended.waited, ended.late)
     }

@@ -84,6 +84,8 @@ impl GrowingTasks {
 
     /// Adds what most of the tasks wait for.
     pub(crate) fn with_wait(self, wait: Option<CommonWait>) -> Self {
+        // They are counted later than those that are alive, and may be more by then.
+        let wait = wait.map(|it| CommonWait { tasks: it.tasks.min(self.alive), ..it });
         Self { wait, ..self }
     }
 

@@ -128,12 +128,13 @@ impl Reporter {
         }
         self.counts[report.index()].fetch_add(1, Relaxed);
         let Admission::Deliver { suppressed } = admission else { return false };
+        // The data of tasks is user code too: its text here, and its drop in an older report.
+        before_hook();
         report.write_data();
         self.recent.add(report, now);
         if !self.delivery.filter.admits(report) {
             return false;
         }
-        before_hook();
         record(report, self.delivery.format);
         // The caller may be a worker in the middle of its loop, or a user's thread that drops a
         // waker. A hook that panics, or a closed stderr, must not unwind into it.
@@ -146,18 +147,18 @@ impl Reporter {
 
     /// Delivers a report after which the process aborts.
     ///
-    /// The hook gets it, and it is printed in any case, past the capture of a test harness.
+    /// It is printed first, past the capture of a test harness, since the hook may block.
     pub(crate) fn report_last(&self, report: &Report) {
         self.counts[report.index()].fetch_add(1, Relaxed);
-        record(report, self.delivery.format);
-        if let Some(hook) = &self.hook {
-            catch_and_forget(|| hook(report));
-        }
         let text = match self.delivery.format {
             ReportFormat::Text => format!("{}\n", Stamped(report)),
             ReportFormat::Json => format!("{}\n", report.to_json()),
         };
         let _ = std::io::stderr().write_all(text.as_bytes());
+        record(report, self.delivery.format);
+        if let Some(hook) = &self.hook {
+            catch_and_forget(|| hook(report));
+        }
     }
 
     /// Prints a report to stderr, in one write, so that no output of other threads gets in between.

@@ -287,11 +287,11 @@ impl fmt::Display for SlowHolder {
         self.write_oldest(f)?;
         let (one, advice) = match self.wait {
             WaitKind::Semaphore => {
-                ("permit", "release the permit before the slow .await, or add permits.")
+                ("permit", "release the permit before the slow wait, or add permits.")
             }
             _ => (
                 "guard",
-                "drop the guard before the slow .await: copy what the task needs, end the guard's block, then wait.",
+                "drop the guard before the slow wait: copy what the task needs, end the guard's block, then wait.",
             ),
         };
         let kept = match self.holders.iter().any(|holder| holder.may_have_moved) {
@@ -299,7 +299,10 @@ impl fmt::Display for SlowHolder {
             false => "",
         };
         writeln!(f, "  assumes: the {one} is still held by the task that acquired it{kept}.")?;
-        writeln!(f, "  likely cause: a {one} lives across an .await for something slow.")?;
+        writeln!(
+            f,
+            "  likely cause: a {one} is held while its task or closure does something slow."
+        )?;
         write!(f, "  fix: {advice} Builder::report_lasting_after sets the time.")
     }
 }

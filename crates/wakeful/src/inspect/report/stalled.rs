@@ -249,9 +249,9 @@ impl Stalled {
                  add permits.",
             ],
             StallCause::KeptSender { .. } => [
-                "the only sender left is the first one, which the channel was made with. That task made each clone of it. All \
+                "the only sender left is the first one, which the channel was made with. The task made each clone of it. All \
                  other senders were dropped, and no message was sent since.",
-                "that sender was not moved to another task or thread.",
+                "no other task or thread can reach that sender.",
                 "the sender is cloned for each worker, and never dropped. A channel ends when its last sender is dropped.",
                 "drop the sender before the wait: drop(tx), or move it into the last worker.",
             ],

@@ -2,7 +2,7 @@
 
 use super::Content;
 use super::stamp::Stamp;
-use super::text::{POLICY_HINT, Short, field};
+use super::text::{Short, field};
 use crate::inspect::task_info::TaskInfo;
 use std::fmt;
 use std::time::Duration;
@@ -39,17 +39,12 @@ pub struct UnawaitedPanic {
     task: TaskInfo,
     is_closure: bool,
     since: Duration,
-    policy: Option<&'static str>,
     stamp: Stamp,
 }
 
 impl UnawaitedPanic {
     pub(crate) fn new(task: TaskInfo, is_closure: bool, since: Duration) -> Self {
-        Self { task, is_closure, since, policy: None, stamp: Stamp::now() }
-    }
-
-    pub(crate) fn with_policy(self, policy: Option<&'static str>) -> Self {
-        Self { policy, ..self }
+        Self { task, is_closure, since, stamp: Stamp::now() }
     }
 
     /// Returns the task.
@@ -65,30 +60,6 @@ impl UnawaitedPanic {
     /// Returns how long ago the task panicked, at least.
     pub fn since(&self) -> Duration {
         self.since
-    }
-
-    /// Returns what the runtime does because of the panic, if it does more than to report it.
-    ///
-    /// The text names the setting, for example `abort the process (WAKEFUL_ON_PANIC=abort)`. See
-    /// [`UnhandledPanic`](crate::runtime::UnhandledPanic).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use wakeful::inspect::Report;
-    /// use wakeful::runtime::Handle;
-    ///
-    /// # #[wakeful::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// for report in Handle::current().diagnose() {
-    ///     if let Report::UnawaitedPanic(panic) = report {
-    ///         assert_eq!(panic.policy(), None, "a diagnosis does nothing to the runtime");
-    ///     }
-    /// }
-    /// # }
-    /// ```
-    pub fn policy(&self) -> Option<&str> {
-        self.policy
     }
 }
 
@@ -113,18 +84,12 @@ impl fmt::Display for UnawaitedPanic {
             Short(self.since)
         )?;
         field(f, "    ", "spawned", format_args!("at {}", self.task.spawned_at()))?;
-        if let Some(policy) = self.policy {
-            field(f, "    ", "policy", policy)?;
-        }
         f.write_str(
             "  effect: no code of the program knows of the panic yet.\n  \
              likely cause: handles are awaited one after the other, and an earlier one does not end; or they are \
              awaited only at shutdown.\n  \
-             fix: collect the tasks in a JoinSet and await join_next, or await the handles with try_join!.",
-        )?;
-        match self.policy {
-            Some(_) => Ok(()),
-            None => f.write_str(POLICY_HINT),
-        }
+             fix: collect the tasks in a JoinSet and await join_next, await the handles with try_join!, or shut the \
+             runtime down on any panic with Builder::unhandled_panic(UnhandledPanic::ShutdownRuntime).",
+        )
     }
 }

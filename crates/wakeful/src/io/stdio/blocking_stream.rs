@@ -105,7 +105,7 @@ impl BlockingStream {
         let job = Job { buf: std::mem::take(&mut self.buf), work: Some(work), mandatory };
         let closure = move || job.run();
         let submitted = context::with_current(|shared| {
-            blocking::spawn_blocking_on(shared, closure, Some(self.name), mandatory)
+            blocking::spawn_internal(shared, closure, Some(self.name), mandatory)
         });
         match submitted {
             Some(handle) => self.in_flight = Some(handle),

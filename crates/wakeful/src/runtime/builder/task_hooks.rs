@@ -21,7 +21,8 @@ impl Builder {
     /// finds this runtime as the current one, or names it:
     ///
     /// - tasks of the runtime, and of a [`LocalSet`](crate::task::LocalSet) that is used in it,
-    /// - closures of the blocking pool, also those that `fs` runs there.
+    /// - closures of [`spawn_blocking`](crate::task::spawn_blocking), but not those that `fs` and the
+    ///   standard streams run on the blocking pool.
     ///
     /// The futures of `block_on` are not spawned, and have no data.
     ///

@@ -7,6 +7,7 @@ use crate::scheduler::blocking_pool::Job;
 use crate::task::JoinHandle;
 use crate::task::cell::SpawnOptions;
 use crate::task::origin::Origin;
+use crate::task::runnable::Runnable;
 use crate::task::state::BLOCKING;
 use std::panic::Location;
 use std::pin::Pin;
@@ -55,7 +56,11 @@ where
     R: Send + 'static,
 {
     let site = Location::caller();
-    match context::with_current(|shared| spawn_closure(shared, f, Origin::at(site, None), true)) {
+    let spawn = |shared: &RuntimeInner| {
+        let hooks = &shared.base().config.task_hooks;
+        spawn_closure(shared, f, Origin::at(site, None), true, |task| hooks.attach_unqueued(task))
+    };
+    match context::with_current(spawn) {
         Some(handle) => handle,
         None => no_runtime(),
     }
@@ -72,7 +77,27 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
-    spawn_closure(shared, f, Origin::at(Location::caller(), name), mandatory)
+    let hooks = &shared.base().config.task_hooks;
+    let origin = Origin::at(Location::caller(), name);
+    spawn_closure(shared, f, origin, mandatory, |task| hooks.attach_unqueued(task))
+}
+
+/// Runs a closure of the runtime itself on its blocking pool: a file operation, for example.
+///
+/// The hook for spawns is not called. This may run under a lock, on the watchdog, and in the poll of
+/// another task than the one that needs the closure.
+#[track_caller]
+pub(crate) fn spawn_internal<F, R>(
+    shared: &RuntimeInner,
+    f: F,
+    name: Option<&str>,
+    mandatory: bool,
+) -> JoinHandle<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    spawn_closure(shared, f, Origin::at(Location::caller(), name), mandatory, |task| task)
 }
 
 #[track_caller]
@@ -81,6 +106,7 @@ fn spawn_closure<F, R>(
     f: F,
     origin: Origin,
     mandatory: bool,
+    attach: impl FnOnce(Runnable) -> Runnable,
 ) -> JoinHandle<R>
 where
     F: FnOnce() -> R + Send + 'static,
@@ -94,7 +120,6 @@ where
             Flavor::Multi(scheduler) => scheduler.fill(closure, options),
         }
     };
-    let task = shared.base().config.task_hooks.attach_unqueued(task);
-    shared.pool.push(Job { task, mandatory });
+    shared.pool.push(Job { task: attach(task), mandatory });
     join
 }

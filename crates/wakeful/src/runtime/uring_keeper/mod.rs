@@ -9,7 +9,7 @@ pub(crate) mod gate;
 
 use crate::driver::uring::Ring;
 use crate::runtime::inner::{Flavor, RuntimeInner};
-use crate::runtime::task_api::blocking::spawn_blocking_on;
+use crate::runtime::task_api::blocking::spawn_internal;
 use crate::runtime::uring_keeper::gate::{KeeperExit, KeeperRequest};
 use crate::sys::unwind::catch_and_forget;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ impl Drop for KeepRingOnDrop<'_> {
 impl UringKeeper {
     fn run_on_pool(self) {
         let shared = self.shared.clone();
-        drop(spawn_blocking_on(&shared, move || self.run(), Some("files"), true));
+        drop(spawn_internal(&shared, move || self.run(), Some("files"), true));
     }
 
     fn is_needed(&self) -> bool {

@@ -135,14 +135,16 @@ impl RawSemaphore {
             let front = list.front()?;
             Some((front.task == own, front.requested, front.missing, front.site))
         });
+        let plural = if requested == 1 { "" } else { "s" };
+        let wants = format!("wants {requested} permit{plural}");
         match ahead {
             Some((true, requested, missing, _)) => {
-                format!("wants {requested} permits, of which {} are free", requested - missing)
+                format!("{wants}, of which {} are free", requested - missing)
             }
             Some((false, ahead, _, site)) => {
-                format!("wants {requested} permits, behind a request for {ahead} at {site}")
+                format!("{wants}, behind a request for {ahead} at {site}")
             }
-            None => format!("wants {requested} permits"),
+            None => wants,
         }
     }
 

@@ -101,9 +101,11 @@ pub(crate) fn current_id() -> u64 {
 
 /// Returns the data of the task that this thread polls, if it has some.
 pub(super) fn current_data() -> Option<Arc<dyn TaskData>> {
-    let current = CONTEXT.with(|context| context.current.get());
+    let (current, id) = CONTEXT.with(|context| (context.current.get(), context.current_id.get()));
     // SAFETY: the task that this thread polls is alive.
-    unsafe { current.as_ref() }?.attached()?.data()
+    let task = unsafe { current.as_ref() }?;
+    // Another id: the destructor of a cancelled task runs, or the future of a `block_on` in this poll.
+    (task.id.get() == id).then(|| task.attached())??.data()
 }
 
 /// Returns the id of the current task.
