@@ -51,7 +51,7 @@ pub fn emit_report(report: &Report) {
 enum Parent {
     Span(Id),
     None,
-    /// The one that the current thread is in.
+    /// The span that the current thread is in.
     Current,
 }
 

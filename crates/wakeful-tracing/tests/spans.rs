@@ -2,8 +2,8 @@
 
 use std::future::pending;
 use std::panic::resume_unwind;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 use tracing::{Instrument, Span, info, info_span};
 use wakeful::runtime::{Builder, Handle, SpawnMeta};
@@ -264,20 +264,16 @@ fn a_shared_span_is_not_entered_after_it_was_closed() {
         };
         let runtime = Builder::new_current_thread().on_spawn(share).build().unwrap();
         let names = seen.clone();
-        let parent = tracing::info_span!("request").in_scope(|| {
-            runtime.spawn(async move {
-                wakeful::spawn(async move {
-                    for _ in 0..3 {
-                        names
-                            .lock()
-                            .unwrap()
-                            .push(tracing::Span::current().metadata().map(|it| it.name()));
-                        wakeful::task::yield_now().await;
-                    }
-                })
-            })
-        });
-        runtime.block_on(async { parent.await.unwrap().await.unwrap() });
+        let child = async move {
+            for _ in 0..3 {
+                let name = tracing::Span::current().metadata().map(|span| span.name());
+                names.lock().unwrap().push(name);
+                yield_now().await;
+            }
+        };
+        let spawned = tracing::info_span!("request")
+            .in_scope(|| runtime.spawn(async { Some(wakeful::spawn(child)) }));
+        runtime.block_on(async { spawned.await.unwrap().unwrap().await.unwrap() });
     });
     assert_eq!(*seen.lock().unwrap(), [None, None, None], "the parent has ended before");
 }

@@ -84,8 +84,8 @@ where
 
 /// Runs a closure of the runtime itself on its blocking pool: a file operation, for example.
 ///
-/// The hook for spawns is not called. This may run under a lock, on the watchdog, and in the poll of
-/// another task than the one that needs the closure.
+/// The hook for spawns is not called. This may run under a lock, on the watchdog, or in the poll of a
+/// task that does not need the closure.
 #[track_caller]
 pub(crate) fn spawn_internal<F, R>(
     shared: &RuntimeInner,
