@@ -1,14 +1,15 @@
 //! [`tracing`] on wakeful: spans that follow spawns, spans in dumps, and reports as events.
 //!
-//! Each part is a function for a hook of [`Builder`](wakeful::runtime::Builder), to be used alone or with the others:
+//! Each part is a function for a hook of [`Builder`](wakeful::runtime::Builder). A builder keeps one function for
+//! `on_spawn` and one for `on_report`. To use two, call both in a closure.
 //!
 //! - [`inherit_span`]: a spawned task runs inside of the span in which `spawn` is called.
-//! - [`show_span`]: dumps, reports and the live page show the span of a task, which inherits none.
+//! - [`show_span`]: dumps, reports and the live page show the span that a task has entered. The task inherits none.
 //! - [`emit_report`]: every report is a tracing event.
 //! - `log_report`: every report is a record of the `log` crate (feature `log`).
 //!
-//! Dumps show the names of spans. Wrap the subscriber in [`SpanFields`] to see their fields, and the span that the task
-//! has entered itself.
+//! Dumps show the name of the inherited span. Wrap the subscriber in [`SpanFields`] to see fields, and the span that the
+//! task has entered itself. [`show_span`] shows nothing without it.
 //!
 //! # Examples
 //!

@@ -14,7 +14,8 @@ use std::time::Duration;
 /// - Which tasks kept a graceful shutdown from ending? [`before`](Self::before) has them, with what
 ///   each one waited for and where. The shutdown has dropped them since.
 /// - What does the shutdown leave behind? [`late`](Self::late) has the polls, closures and threads
-///   that did not end within the limit, with what they wait for and their stacks.
+///   that did not end within the limit, with what they wait for. With a limit of a second or more, it
+///   also has their stacks.
 ///
 /// Its `Display` has both.
 ///

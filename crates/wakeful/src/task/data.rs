@@ -23,17 +23,17 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 ///
 /// A hook of [`Builder::on_spawn`](crate::runtime::Builder::on_spawn) attaches it with
 /// [`SpawnMeta::set_data`](crate::runtime::SpawnMeta::set_data). Its `Display` is one line, which
-/// dumps, reports and the live page show behind the task's name, as it was when they were made. An
-/// empty text is not shown.
+/// dumps, reports and the live page show behind the task's name. A dump or report has the text of the
+/// moment at which it was made. An empty text is not shown.
 /// [`TaskInfo::data`](crate::inspect::TaskInfo::data) returns the value itself.
 ///
 /// Code that needs more than a tag overrides [`enter`](Self::enter) and [`exit`](Self::exit), which
 /// are called around each poll. A panic of any of its methods is discarded after the panic hook of
 /// the program has printed it.
 ///
-/// The data is dropped when its task ends. Dumps and reports keep it longer, and so does a task that
-/// panicked, until its JoinHandle is awaited or dropped. Code that must run at the end of the task is
-/// in [`end`](Self::end).
+/// A task releases its data when it ends; after a panic, when its JoinHandle is awaited or dropped.
+/// Dumps and reports keep it alive longer. Code that must run at the end of the task is in
+/// [`end`](Self::end).
 ///
 /// # Examples
 ///
