@@ -67,13 +67,13 @@ mod planted {
         deadlock().await;
     }
 
-    #[wakeful::test(timeout = "300ms", flavor = "local")]
+    #[wakeful::test(timeout = "3s", flavor = "local")]
     #[ignore = "hangs"]
     async fn local() {
         keeps_a_sender().await;
     }
 
-    #[wakeful::test(timeout = "300ms", start_paused = true)]
+    #[wakeful::test(timeout = "3s", start_paused = true)]
     #[ignore = "hangs"]
     async fn paused_clock() {
         loop {
@@ -81,7 +81,7 @@ mod planted {
         }
     }
 
-    #[wakeful::test(timeout = "300ms")]
+    #[wakeful::test(timeout = "3s")]
     #[ignore = "hangs"]
     async fn yields_for_ever() {
         loop {
@@ -89,27 +89,27 @@ mod planted {
         }
     }
 
-    #[wakeful::test(timeout = "300ms")]
+    #[wakeful::test(timeout = "3s")]
     #[ignore = "hangs"]
     async fn blocked_poll() {
         let blocks = async { block_this_thread() };
         task::Builder::new().name("blocks").spawn(blocks).unwrap().await.unwrap();
     }
 
-    #[wakeful::test(timeout = "300ms", flavor = "multi_thread", worker_threads = 2)]
+    #[wakeful::test(timeout = "3s", flavor = "multi_thread", worker_threads = 2)]
     #[ignore = "hangs"]
     async fn blocked_body() {
         block_this_thread();
     }
 
-    #[wakeful::test(timeout = "300ms", flavor = "multi_thread", worker_threads = 2)]
+    #[wakeful::test(timeout = "3s", flavor = "multi_thread", worker_threads = 2)]
     #[ignore = "hangs"]
     async fn blocked_worker() {
         let blocks = async { block_this_thread() };
         task::Builder::new().name("blocks").spawn(blocks).unwrap().await.unwrap();
     }
 
-    #[wakeful::test(timeout = "300ms")]
+    #[wakeful::test(timeout = "3s")]
     #[ignore = "hangs"]
     async fn blocked_closure() {
         let runs = Arc::new(Notify::new());
@@ -164,7 +164,7 @@ fn run(tests: &[&str], environment: &[(&str, &str)]) -> (Output, String) {
 fn failure_of(test: &str, environment: &[(&str, &str)]) -> String {
     let (output, text) = run(&[test, "z_runs_after_the_others"], environment);
     assert_eq!(output.status.code(), Some(101), "{text}");
-    let limits = ["300ms", "2s"].map(|limit| format!("test {test:?} did not end within {limit}\n"));
+    let limits = ["3s", "2s"].map(|limit| format!("test {test:?} did not end within {limit}\n"));
     assert!(limits.iter().any(|limit| text.contains(limit)), "{text}");
     assert!(text.contains("1 passed; 1 failed"), "the other tests go on: {text}");
     text
@@ -226,7 +226,7 @@ fn test_whose_thread_is_blocked_aborts_the_process_with_the_dump() {
     ] {
         let (output, text) = run(&[test, "z_runs_after_the_others"], &[]);
         assert!(!output.status.success() && output.status.code().is_none(), "{text}");
-        let head = format!("wakeful: test {test:?} did not end within 300ms\n");
+        let head = format!("wakeful: test {test:?} did not end within 3s\n");
         let end = format!("wakeful: the thread of test {test:?} blocks");
         assert_in_order(&text, &[&head, "runtime after", running, "block_this_thread", &end]);
     }
@@ -234,7 +234,7 @@ fn test_whose_thread_is_blocked_aborts_the_process_with_the_dump() {
 
 #[test]
 fn variable_limits_tests_without_an_attribute() {
-    let text = failure_of("unlimited", &[("WAKEFUL_TEST_TIMEOUT", "300ms")]);
+    let text = failure_of("unlimited", &[("WAKEFUL_TEST_TIMEOUT", "3s")]);
     assert_in_order(&text, &["runtime after", "waiting for a message (mpsc::Receiver)"]);
 }
 
