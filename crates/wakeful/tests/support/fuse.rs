@@ -160,18 +160,23 @@ fn end(path: &CStr) {
 struct Guard(libc::pid_t);
 
 impl Guard {
+    /// Starts the process, and waits until it would notice the end of this thread. A test that ends before would stay a
+    /// zombie.
     fn start(path: &CStr) -> Self {
+        let (mut ready, tell) = io::pipe().unwrap();
         // SAFETY: the child makes only system calls, on memory that was there before.
         let child = unsafe { libc::fork() };
         assert!(child >= 0, "{}", io::Error::last_os_error());
         if child == 0 {
-            Self::guard(path);
+            Self::guard(path, tell.as_raw_fd());
         }
+        drop(tell);
+        ready.read_exact(&mut [0]).expect("the guard starts");
         Self(child)
     }
 
     /// Waits for the end of the parent's thread.
-    fn guard(path: &CStr) -> ! {
+    fn guard(path: &CStr, tell: i32) -> ! {
         // SAFETY: system calls on memory of this function. The descriptors are copies that only this process has.
         unsafe {
             let mut signals: libc::sigset_t = std::mem::zeroed();
@@ -180,6 +185,7 @@ impl Guard {
             libc::sigprocmask(libc::SIG_BLOCK, &signals, std::ptr::null_mut());
             libc::setpgid(0, 0);
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGUSR1);
+            libc::write(tell, [0u8].as_ptr().cast(), 1);
             libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0);
             libc::sigwaitinfo(&signals, std::ptr::null_mut());
             end(path);
