@@ -390,6 +390,7 @@ fn a_page_that_may_abort_tasks_keeps_a_block_on_from_being_ended() {
     let mut child = std::process::Command::new(exe)
         .args(["child_waits_for_an_abort", "--exact", "--include-ignored", "--nocapture"])
         .env("RUST_TEST_THREADS", "1")
+        .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
@@ -439,6 +440,8 @@ fn child_waits_for_an_abort() {
         other.await.unwrap();
     });
     println!("block_on: returned");
+    // The page ends with this process. The parent closes the pipe when it has the answer to its abort.
+    std::io::stdin().read_line(&mut String::new()).unwrap();
 }
 
 #[test]
