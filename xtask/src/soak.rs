@@ -143,7 +143,8 @@ pub fn run(root: &Path, args: &[String]) -> ExitCode {
 /// Returns true if every test passed in every run.
 fn try_run(root: &Path, options: &Options) -> Result<bool, String> {
     let binaries = build(root, &options.names)?;
-    let folder = root.join("target").join("soak");
+    // Several soaks may run side by side.
+    let folder = root.join("target").join("soak").join(std::process::id().to_string());
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut counts: BTreeMap<Load, Counts> = BTreeMap::new();
     for &load in &options.loads {
