@@ -21,6 +21,8 @@ mod compio;
 pub mod files;
 mod futures;
 mod glommio;
+#[cfg(feature = "wakeful")]
+mod hooks;
 mod monoio;
 mod smol;
 mod tokio_shaped;

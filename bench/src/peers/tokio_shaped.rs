@@ -3,10 +3,10 @@
 //! One macro writes both adapters, so the two crates are called in exactly the
 //! same way and a difference between their figures is theirs.
 
-/// `tokio_shaped!(tokio, "tokio-mt", "tokio-ct")` makes a module of that
-/// crate's name with the peers `Multi` and `Current`.
+/// `tokio_shaped!(tokio, "tokio-mt", "tokio-ct", no_hooks)` makes a module of that crate's name with the peers
+/// `Multi` and `Current`. The last argument is a function that sets hooks in a `Builder`.
 macro_rules! tokio_shaped {
-    ($name:ident, $multi:literal, $current:literal) => {
+    ($name:ident, $multi:literal, $current:literal, $set_hooks:path) => {
         pub mod $name {
             use std::future::Future;
             use std::pin::Pin;
@@ -34,10 +34,14 @@ macro_rules! tokio_shaped {
             }
 
             tokio_shaped!(@peer Multi, $multi, Flavor::Multi, {
-                Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()
+                let mut builder = Builder::new_multi_thread();
+                $set_hooks(&mut builder);
+                builder.worker_threads(WORKERS).enable_all().build()
             });
             tokio_shaped!(@peer Current, $current, Flavor::Single, {
-                Builder::new_current_thread().enable_all().build()
+                let mut builder = Builder::new_current_thread();
+                $set_hooks(&mut builder);
+                builder.enable_all().build()
             });
         }
     };
@@ -117,6 +121,9 @@ macro_rules! tokio_shaped {
     };
 }
 
-tokio_shaped!(tokio, "tokio-mt", "tokio-ct");
+/// Sets nothing: tokio's hooks need its unstable API.
+fn no_hooks(_: &mut ::tokio::runtime::Builder) {}
+
+tokio_shaped!(tokio, "tokio-mt", "tokio-ct", super::no_hooks);
 #[cfg(feature = "wakeful")]
-tokio_shaped!(wakeful, "wakeful-mt", "wakeful-ct");
+tokio_shaped!(wakeful, "wakeful-mt", "wakeful-ct", crate::peers::hooks::set);
