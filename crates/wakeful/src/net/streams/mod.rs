@@ -1,5 +1,7 @@
 //! Methods that every byte stream socket has: `TcpStream` and `UnixStream`.
 
+pub(in crate::net) mod async_read_write;
+
 /// Implements the methods and traits that are the same for every stream socket.
 ///
 /// - `$stream` is a struct with one field `io: PollEvented<$std>`.
@@ -454,95 +456,9 @@ macro_rules! streams {
             ) -> (super::halves::OwnedReadHalf, super::halves::OwnedWriteHalf) {
                 super::halves::split_owned(self)
             }
-
-            /// Polls a read through a shared reference.
-            #[inline(always)]
-            pub(crate) fn poll_read_shared(
-                &self,
-                cx: &mut std::task::Context<'_>,
-                buf: &mut $crate::io::ReadBuf<'_>,
-            ) -> std::task::Poll<std::io::Result<()>> {
-                self.io.poll_recv(cx, buf)
-            }
-
-            /// Polls a write through a shared reference.
-            #[inline(always)]
-            pub(crate) fn poll_write_shared(
-                &self,
-                cx: &mut std::task::Context<'_>,
-                buf: &[u8],
-            ) -> std::task::Poll<std::io::Result<usize>> {
-                self.io.poll_send(cx, buf)
-            }
-
-            /// Polls a vectored write through a shared reference.
-            pub(crate) fn poll_write_vectored_shared(
-                &self,
-                cx: &mut std::task::Context<'_>,
-                bufs: &[std::io::IoSlice<'_>],
-            ) -> std::task::Poll<std::io::Result<usize>> {
-                self.io.poll_send_vectored(cx, bufs)
-            }
-
-            /// Closes the write side of the connection.
-            pub(crate) fn shut_down_write(&self) -> std::io::Result<()> {
-                match self.io.shutdown(std::net::Shutdown::Write) {
-                    // The peer has already closed the connection.
-                    Err(error) if error.kind() == std::io::ErrorKind::NotConnected => Ok(()),
-                    result => result,
-                }
-            }
         }
 
-        impl $crate::io::AsyncRead for $stream {
-            #[inline(always)]
-            fn poll_read(
-                self: std::pin::Pin<&mut Self>,
-                cx: &mut std::task::Context<'_>,
-                buf: &mut $crate::io::ReadBuf<'_>,
-            ) -> std::task::Poll<std::io::Result<()>> {
-                self.poll_read_shared(cx, buf)
-            }
-        }
-
-        impl $crate::io::AsyncWrite for $stream {
-            #[inline(always)]
-            fn poll_write(
-                self: std::pin::Pin<&mut Self>,
-                cx: &mut std::task::Context<'_>,
-                buf: &[u8],
-            ) -> std::task::Poll<std::io::Result<usize>> {
-                self.poll_write_shared(cx, buf)
-            }
-
-            fn poll_write_vectored(
-                self: std::pin::Pin<&mut Self>,
-                cx: &mut std::task::Context<'_>,
-                bufs: &[std::io::IoSlice<'_>],
-            ) -> std::task::Poll<std::io::Result<usize>> {
-                self.poll_write_vectored_shared(cx, bufs)
-            }
-
-            fn is_write_vectored(&self) -> bool {
-                true
-            }
-
-            /// Does nothing: the socket has no user-space buffer.
-            #[inline]
-            fn poll_flush(
-                self: std::pin::Pin<&mut Self>,
-                _: &mut std::task::Context<'_>,
-            ) -> std::task::Poll<std::io::Result<()>> {
-                std::task::Poll::Ready(Ok(()))
-            }
-
-            fn poll_shutdown(
-                self: std::pin::Pin<&mut Self>,
-                _: &mut std::task::Context<'_>,
-            ) -> std::task::Poll<std::io::Result<()>> {
-                std::task::Poll::Ready(self.shut_down_write())
-            }
-        }
+        $crate::net::streams::async_read_write::async_read_write!($stream);
 
         impl AsRef<$stream> for $stream {
             fn as_ref(&self) -> &$stream {
