@@ -1,14 +1,11 @@
 //! [`Command`]: the builder for child processes.
 
-use super::Child;
-use super::reaper::reap_orphans;
-use crate::runtime::registration::runtime_ref_with_io;
+mod spawn;
+mod unix;
+
 use std::ffi::OsStr;
-use std::io;
-use std::os::unix::process::CommandExt;
-use std::panic::Location;
 use std::path::Path;
-use std::process::{Command as StdCommand, ExitStatus, Output, Stdio};
+use std::process::{Command as StdCommand, Stdio};
 
 /// A builder for child processes: program, arguments, environment, directory and standard streams.
 ///
@@ -326,7 +323,7 @@ impl Command {
         self
     }
 
-    /// Sets whether dropping the [`Child`] kills the process. The default is false.
+    /// Sets whether dropping the [`Child`](super::Child) kills the process. The default is false.
     ///
     /// # Examples
     ///
@@ -345,7 +342,7 @@ impl Command {
         self
     }
 
-    /// Returns whether dropping the [`Child`] kills the process.
+    /// Returns whether dropping the [`Child`](super::Child) kills the process.
     ///
     /// # Examples
     ///
@@ -358,283 +355,6 @@ impl Command {
     /// ```
     pub fn get_kill_on_drop(&self) -> bool {
         self.kill_on_drop
-    }
-
-    /// Sets the user that the child runs as.
-    ///
-    /// If the kernel refuses, [`spawn`](Self::spawn) returns its error and the child is not
-    /// started.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[wakeful::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// use std::os::unix::fs::MetadataExt;
-    /// use wakeful::process::Command;
-    ///
-    /// // The user of this process, so the kernel allows it.
-    /// let user = std::fs::metadata("/proc/self")?.uid();
-    /// assert!(Command::new("true").uid(user).status().await?.success());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn uid(&mut self, id: u32) -> &mut Command {
-        self.std.uid(id);
-        self
-    }
-
-    /// Sets the group that the child runs as.
-    ///
-    /// If the kernel refuses, [`spawn`](Self::spawn) returns its error and the child is not
-    /// started.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # #[wakeful::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// use wakeful::process::Command;
-    ///
-    /// // Only a privileged process may choose any group.
-    /// Command::new("true").uid(1000).gid(1000).status().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn gid(&mut self, id: u32) -> &mut Command {
-        self.std.gid(id);
-        self
-    }
-
-    /// Sets the zeroth argument of the child: the name that it sees for itself.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[wakeful::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// use wakeful::process::Command;
-    ///
-    /// let output = Command::new("sh").arg0("shell").args(["-c", "echo $0"]).output().await?;
-    /// assert_eq!(output.stdout, b"shell\n");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn arg0<S>(&mut self, arg: S) -> &mut Command
-    where
-        S: AsRef<OsStr>,
-    {
-        self.std.arg0(arg);
-        self
-    }
-
-    /// Calls `f` in the child process before the program is executed.
-    ///
-    /// If `f` fails, [`spawn`](Self::spawn) returns its error.
-    ///
-    /// # Safety
-    ///
-    /// The contract is that of [`std::os::unix::process::CommandExt::pre_exec`]. The child is a
-    /// copy of this process with one thread, in which only async-signal-safe functions may be
-    /// called. `f` must not allocate memory or acquire a lock.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[wakeful::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// use wakeful::process::Command;
-    ///
-    /// let mut command = Command::new("sh");
-    /// command.args(["-c", "umask"]);
-    /// // SAFETY: `umask` is async-signal-safe.
-    /// unsafe {
-    ///     command.pre_exec(|| {
-    ///         libc::umask(0o077);
-    ///         Ok(())
-    ///     });
-    /// }
-    /// assert_eq!(command.output().await?.stdout, b"0077\n");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub unsafe fn pre_exec<F>(&mut self, f: F) -> &mut Command
-    where
-        F: FnMut() -> io::Result<()> + Send + Sync + 'static,
-    {
-        // SAFETY: the caller upholds the contract of `pre_exec`.
-        unsafe { self.std.pre_exec(f) };
-        self
-    }
-
-    /// Sets the process group of the child; 0 creates a new group.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[wakeful::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// use wakeful::process::Command;
-    ///
-    /// // Ctrl-C in the terminal does not reach the child.
-    /// Command::new("true").process_group(0).status().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn process_group(&mut self, pgroup: i32) -> &mut Command {
-        self.std.process_group(pgroup);
-        self
-    }
-
-    /// Starts the process.
-    ///
-    /// # Errors
-    ///
-    /// Returns the kernel's error unchanged. [`io::Error::raw_os_error`] has its number, such as
-    /// `ETXTBSY` for a program file that is open for writing.
-    ///
-    /// # Panics
-    ///
-    /// Panics outside of a runtime with I/O enabled, without starting a process; see
-    /// [`enable_io`](crate::runtime::Builder::enable_io).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[wakeful::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// use wakeful::process::Command;
-    ///
-    /// let mut child = Command::new("true").spawn()?;
-    /// println!("started process {:?}", child.id());
-    /// child.wait().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn spawn(&mut self) -> io::Result<Child> {
-        self.spawn_with(StdCommand::spawn)
-    }
-
-    /// Starts the process with a function of the caller.
-    ///
-    /// Use this to start the [`std::process::Command`] in a special way.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error of `with`, or of registering the child.
-    ///
-    /// # Panics
-    ///
-    /// Panics outside of a runtime with I/O enabled, without starting a process; see
-    /// [`enable_io`](crate::runtime::Builder::enable_io).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[wakeful::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// use wakeful::process::Command;
-    ///
-    /// let mut command = Command::new("true");
-    /// let mut child = command.spawn_with(|command| {
-    ///     println!("starting {command:?}");
-    ///     command.spawn()
-    /// })?;
-    /// assert!(child.wait().await?.success());
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn spawn_with(
-        &mut self,
-        with: impl FnOnce(&mut StdCommand) -> io::Result<std::process::Child>,
-    ) -> io::Result<Child> {
-        let _runtime = runtime_ref_with_io();
-        reap_orphans();
-        Child::new(with(&mut self.std)?, self.kill_on_drop)
-    }
-
-    /// Starts the process and waits until it exits.
-    ///
-    /// The process starts with this call, not with the first poll. Standard streams that are pipes
-    /// are closed at once. Dropping the future does not end the process, unless
-    /// [`kill_on_drop`](Self::kill_on_drop) is set.
-    ///
-    /// # Errors
-    ///
-    /// The future returns the errors of [`spawn`](Self::spawn) and [`Child::wait`].
-    ///
-    /// # Panics
-    ///
-    /// Panics outside of a runtime with I/O enabled, without starting a process; see
-    /// [`enable_io`](crate::runtime::Builder::enable_io).
-    ///
-    /// # Cancel safety
-    ///
-    /// Not cancel safe. If the future is dropped, the exit status is lost, and the process runs on
-    /// unless [`kill_on_drop`](Self::kill_on_drop) is set.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[wakeful::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// use wakeful::process::Command;
-    ///
-    /// assert!(Command::new("true").status().await?.success());
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn status(&mut self) -> impl Future<Output = io::Result<ExitStatus>> + use<> {
-        let site = Location::caller();
-        let waiting = self.spawn().map(|mut child| {
-            (child.stdin, child.stdout, child.stderr) = (None, None, None);
-            child.output_at(site)
-        });
-        async { Ok(waiting?.await?.status) }
-    }
-
-    /// Starts the process, waits until it exits, and collects its output.
-    ///
-    /// The output is that of standard output and standard error.
-    ///
-    /// The process starts with this call, not with the first poll. Dropping the future does not end
-    /// the process, unless [`kill_on_drop`](Self::kill_on_drop) is set.
-    ///
-    /// # Errors
-    ///
-    /// The future returns the errors of [`spawn`](Self::spawn) and [`Child::wait_with_output`].
-    ///
-    /// # Panics
-    ///
-    /// Panics outside of a runtime with I/O enabled, without starting a process; see
-    /// [`enable_io`](crate::runtime::Builder::enable_io).
-    ///
-    /// # Cancel safety
-    ///
-    /// Not cancel safe. If the future is dropped, the output is lost, and the process runs on
-    /// unless [`kill_on_drop`](Self::kill_on_drop) is set.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[wakeful::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// use wakeful::process::Command;
-    ///
-    /// let output = Command::new("echo").arg("hello").output().await?;
-    /// assert_eq!(output.stdout, b"hello\n");
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn output(&mut self) -> impl Future<Output = io::Result<Output>> + use<> {
-        self.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let site = Location::caller();
-        let waiting = self.spawn().map(|child| child.output_at(site));
-        async { waiting?.await }
     }
 }
 
