@@ -75,9 +75,9 @@ pub use crate::scheduler::config::OrphanPolicy;
 pub use crate::task::data::TaskData;
 pub use crate::task::meta::TaskMeta;
 pub use crate::task::spawn_meta::SpawnMeta;
-pub use crate::telemetry::bucket_scale::{
-    HistogramConfiguration, HistogramScale, InvalidHistogramConfiguration, LogHistogram,
-    LogHistogramBuilder,
+pub use crate::telemetry::bucket_scale::{HistogramConfiguration, HistogramScale};
+pub use crate::telemetry::log_histogram::{
+    InvalidHistogramConfiguration, LogHistogram, LogHistogramBuilder,
 };
 pub use builder::Builder;
 pub use file_backend::FileBackend;

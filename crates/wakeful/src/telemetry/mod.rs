@@ -4,7 +4,7 @@
 //! - [`worker_metrics`]: counters of one worker: polls, parks, steals, busy time.
 //! - [`latency_probe`]: samples the time from a wake-up to the poll that follows.
 //! - [`histogram`]: histograms of durations with power-of-two buckets. [`exact_histogram`]: histograms
-//!   of every event, in buckets that users choose ([`bucket_scale`]).
+//!   of every event, in buckets that users choose ([`bucket_scale`], [`log_histogram`]).
 //! - [`site_times`]: poll times and waits by spawn site, while the live page is served.
 //! - [`trace_buffer`]: a ring buffer of scheduling events, if tracing is on.
 //! - [`starvation`]: the time in which no thread of the process was starved of a CPU.
@@ -20,6 +20,7 @@ pub(crate) mod bucket_scale;
 pub(crate) mod exact_histogram;
 pub(crate) mod histogram;
 pub(crate) mod latency_probe;
+pub(crate) mod log_histogram;
 pub(crate) mod poll_watch;
 pub(crate) mod scan_gate;
 pub(crate) mod site_times;
