@@ -1,6 +1,7 @@
 //! The futures that wait for a notification.
 
-use super::{Notify, Which, calls};
+use super::Notify;
+use super::protocol::{Which, calls};
 use crate::sys::sync::atomic::Ordering::*;
 use crate::task::wait_kind::WaitKind;
 use crate::wait;
