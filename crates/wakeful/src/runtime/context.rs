@@ -2,7 +2,8 @@
 //!
 //! Whether the thread may block is recorded in `task::enter_guard`.
 
-use super::handle::{Handle, TryCurrentError};
+use super::enter::TryCurrentError;
+use super::handle::Handle;
 use crate::runtime::inner::RuntimeInner;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;

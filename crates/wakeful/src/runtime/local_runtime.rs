@@ -1,6 +1,7 @@
 //! A runtime that stays on its thread, and whose tasks need not be `Send`.
 
-use super::handle::{EnterGuard, Handle};
+use super::enter::EnterGuard;
+use super::handle::Handle;
 use crate::inspect::ShutdownReport;
 use crate::runtime::inner::{Flavor, RuntimeInner};
 use crate::runtime::task_api::spawn;

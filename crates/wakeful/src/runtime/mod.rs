@@ -33,7 +33,7 @@
 //! This module combines schedulers, drivers and the blocking pool:
 //!
 //! - `inner`: the state behind every handle. `hooks`: the schedulers' upcalls. `context`: the
-//!   current runtime of a thread. `registry`: all runtimes by id.
+//!   current runtime of a thread. `enter`: the guard that sets it. `registry`: all runtimes by id.
 //! - `registration` and `poll_evented`: descriptors that a poller watches.
 //! - `file_backend` and `uring_keeper`: file operations.
 //! - `dump_signal`: dumps on SIGQUIT. `test_limit`: time limits of tests. `environment`: settings from
@@ -44,6 +44,7 @@
 mod builder;
 pub(crate) mod context;
 pub(crate) mod dump_signal;
+mod enter;
 mod environment;
 pub(crate) mod file_backend;
 mod futile_loops;
@@ -80,8 +81,9 @@ pub use crate::telemetry::log_histogram::{
     InvalidHistogramConfiguration, LogHistogram, LogHistogramBuilder,
 };
 pub use builder::Builder;
+pub use enter::{EnterGuard, TryCurrentError};
 pub use file_backend::FileBackend;
-pub use handle::{EnterGuard, Handle, TryCurrentError};
+pub use handle::Handle;
 pub use id::Id;
 pub(crate) use inner::{Flavor, RuntimeInner};
 pub use local_runtime::{LocalOptions, LocalRuntime};

@@ -1,7 +1,8 @@
 //! The owner of a runtime: runs futures to completion, and shuts everything down when dropped.
 
 use super::context;
-use super::handle::{EnterGuard, Handle};
+use super::enter::EnterGuard;
+use super::handle::Handle;
 use super::{Builder, RuntimeMetrics, registry};
 use crate::inspect::{Report, ShutdownReport, SlowShutdown};
 use crate::runtime::inner::Flavor;
