@@ -1,23 +1,23 @@
-//! An open file: opening, converting and waiting for its operations.
+//! An open file: opening it, and waiting for its operations.
 
 mod attributes;
+mod convert;
 mod cursor;
 mod positional;
 mod stream;
 
 use self::cursor::{CursorState, Waiters};
+use super::OpenOptions;
 use super::descriptor::Descriptor;
 use super::write_behind::WriteQueue;
-use super::{OpenOptions, page_cache};
 use crate::sys::sync::ignore_poison;
 use crate::task::wait_kind::WaitKind;
-use crate::task::yield_now;
 use crate::wait;
 use std::fmt;
 use std::fs::File as StdFile;
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{FromRawFd, RawFd};
 use std::panic::Location;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -323,117 +323,6 @@ impl File {
         self.queue.take_error().map_or(Ok(()), Err)
     }
 
-    /// Creates another `File` for the same open file. Both share one cursor.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`std::fs::File::try_clone`].
-    ///
-    /// # Panics
-    ///
-    /// The future panics if it is polled outside of a runtime.
-    ///
-    /// # Cancel safety
-    ///
-    /// This method is cancel safe. If the future is dropped, there is no clone.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use wakeful::fs::File;
-    /// use wakeful::io::AsyncReadExt;
-    ///
-    /// # #[wakeful::main]
-    /// # async fn main() -> std::io::Result<()> {
-    /// # let path = std::env::temp_dir().join(format!("wakeful-doc-clone-{}", std::process::id()));
-    /// # std::fs::write(&path, "ab")?;
-    /// let mut first = File::open(&path).await?;
-    /// let mut second = first.try_clone().await?;
-    /// assert_eq!(first.read_u8().await?, b'a');
-    /// assert_eq!(second.read_u8().await?, b'b');
-    /// # std::fs::remove_file(&path)
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn try_clone(&self) -> impl Future<Output = io::Result<File>> {
-        let site = Location::caller();
-        async move {
-            page_cache::check_inline_allowed()?;
-            self.wait_idle(site).await;
-            page_cache::spend_budget().await;
-            let clone = Descriptor::try_clone(&self.descriptor)?;
-            let mut file = File::from_descriptor(clone, site);
-            file.set_max_buf_size(self.max_buf_size);
-            Ok(file)
-        }
-    }
-
-    /// Waits until no operation is in flight, and converts the file to a [`std::fs::File`].
-    ///
-    /// # Cancel safety
-    ///
-    /// This method is not cancel safe. If the future is dropped, the file is closed. Data that a
-    /// write has accepted is still written.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use wakeful::fs::File;
-    ///
-    /// # #[wakeful::main]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let file = File::open("/dev/null").await?;
-    /// let std_file: std::fs::File = file.into_std().await;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn into_std(self) -> impl Future<Output = StdFile> {
-        let site = Location::caller();
-        async move {
-            self.wait_idle(site).await;
-            poll_fn(|cx| self.queue.poll_unused(cx, site)).await;
-            let mut file = self;
-            loop {
-                match file.try_into_std() {
-                    Ok(std) => return std,
-                    // A future with an operation was leaked, so no waker tells when it ends.
-                    Err(not_yet) => file = not_yet,
-                }
-                yield_now().await;
-            }
-        }
-    }
-
-    /// Converts the file to a [`std::fs::File`], if no operation is in flight.
-    ///
-    /// # Errors
-    ///
-    /// Returns the `File` if an operation is in flight.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use wakeful::fs::File;
-    ///
-    /// # #[wakeful::main]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let file = File::open("/dev/null").await?;
-    /// let std_file = file.try_into_std().expect("no operation is in flight");
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[allow(clippy::result_large_err, reason = "the caller has one already")]
-    pub fn try_into_std(self) -> Result<StdFile, Self> {
-        let Self { descriptor, queue, cursor, max_buf_size, has_ended, site } = self;
-        match Arc::try_unwrap(descriptor) {
-            Ok(descriptor) => Ok(descriptor.into_std()),
-            Err(descriptor) => {
-                Err(Self { descriptor, queue, cursor, max_buf_size, has_ended, site })
-            }
-        }
-    }
-
     /// Sets how many bytes one read or write transfers at most. The default is 2 MiB.
     ///
     /// This also limits how much data waits in memory to be written.
@@ -486,40 +375,5 @@ impl fmt::Debug for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Programs that run on the tokio shim assert this name in their tests.
         f.debug_struct("tokio::fs::File").field("std", self.descriptor.std()).finish()
-    }
-}
-
-impl From<StdFile> for File {
-    #[track_caller]
-    fn from(std: StdFile) -> Self {
-        Self::from_std(std)
-    }
-}
-
-impl From<OwnedFd> for File {
-    #[track_caller]
-    fn from(fd: OwnedFd) -> Self {
-        Self::from_std(StdFile::from(fd))
-    }
-}
-
-impl AsRawFd for File {
-    fn as_raw_fd(&self) -> RawFd {
-        self.descriptor.std().as_raw_fd()
-    }
-}
-
-impl AsFd for File {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.descriptor.as_fd()
-    }
-}
-
-#[allow(unsafe_code)]
-impl FromRawFd for File {
-    // SAFETY: the trait's contract: the caller passes ownership of an open descriptor.
-    unsafe fn from_raw_fd(fd: RawFd) -> Self {
-        // SAFETY: the caller owns `fd` and passes it on.
-        Self::from_std(unsafe { StdFile::from_raw_fd(fd) })
     }
 }
