@@ -13,7 +13,7 @@
 //! - [`config`]: the builder's decisions.
 //! - [`hooks`]: the upcalls to the modules above.
 //!
-//! Tasks reach their scheduler through [`Schedule`](crate::task::arena::Schedule). Control enters
+//! Tasks reach their scheduler through [`Schedule`](crate::task::schedule::Schedule). Control enters
 //! by `spawn`, by `schedule` from a waker, and by `block_on`. It leaves into `Runnable::run`.
 #![allow(unsafe_code)]
 

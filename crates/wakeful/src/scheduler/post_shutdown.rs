@@ -4,11 +4,12 @@
 
 use crate::sys::sync::Mutex;
 use crate::task::JoinHandle;
-use crate::task::arena::{Allocator, Arena, Schedule};
+use crate::task::arena::{Allocator, Arena};
 use crate::task::cell::{self, CellLayout, SpawnOptions};
 use crate::task::header::Header;
 use crate::task::id::IdSource;
 use crate::task::runnable::{Runnable, TaskRef};
+use crate::task::schedule::Schedule;
 use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};

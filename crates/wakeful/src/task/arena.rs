@@ -27,95 +27,20 @@ use super::header::Header;
 use super::id::{IdBlock, IdSource};
 use super::origin::Origin;
 use super::poll_time::PollTime;
-use super::runnable::{Runnable, TaskRef};
+use super::runnable::TaskRef;
+use super::schedule::Schedule;
+use super::size_class::{CLASSES, class_bytes};
 use super::spawn_counts::SpawnCounts;
 use super::stack::Stack;
 use crate::sys::sync::UnsafeCell;
 use crate::sys::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU32, Ordering::*};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
-use std::any::Any;
 use std::panic::Location;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 use std::time::Duration;
 
-/// The scheduler of a task, as the task sees it.
-pub(crate) trait Schedule: Send + Sync {
-    /// Queues a task that was woken.
-    fn schedule(&self, task: Runnable);
-
-    /// Queues a task behind all others: it woke itself, or its budget is spent.
-    fn requeue(&self, task: Runnable);
-
-    /// Reports a task that nothing can ever wake.
-    fn orphaned(&self, task: &TaskRef);
-
-    /// Reports that the task panicked. The payload goes to the JoinHandle, if there is one.
-    fn panicked(&self, task: &Header, payload: &(dyn Any + Send));
-
-    /// Reports a panic whose JoinHandle was dropped without awaiting it.
-    fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send));
-
-    /// Tells that a task is about to complete, while ends are watched (`task::ended`).
-    fn terminated(&self, task: &Header);
-
-    /// Ends the life of a closed arena after its last cell is freed.
-    ///
-    /// Returns the reference that kept the memory alive. The caller drops it last, when it no
-    /// longer refers to the arena, and not inside a method of the scheduler.
-    ///
-    /// # Safety
-    ///
-    /// Called once per arena, by the arena, after `close`.
-    unsafe fn last_cell_freed(&self) -> Option<Arc<dyn Any + Send + Sync>>;
-}
-
-const SMALLEST: usize = size_of::<Header>().next_multiple_of(8);
-/// The size of the largest cell. Futures and outputs that need more are boxed.
-pub(crate) const LARGEST: usize = 2304;
-const CLASSES: usize = class_of(LARGEST) + 1;
 const CHUNK_BYTES: usize = 64 * 1024;
 const FIRST_CELLS: u32 = 8;
-
-/// The size class for a cell of `size` bytes.
-///
-/// Sizes step by 8 up to 256, so a small task wastes little, then by 32, 64 and 256.
-pub(crate) const fn class_of(size: usize) -> usize {
-    let size = if size < SMALLEST { SMALLEST } else { size };
-    let fine = (256 - SMALLEST) / 8;
-    if size <= 256 {
-        (size - SMALLEST).div_ceil(8)
-    } else if size <= 512 {
-        fine + (size - 256).div_ceil(32)
-    } else if size <= 1024 {
-        fine + 8 + (size - 512).div_ceil(64)
-    } else {
-        fine + 16 + (size - 1024).div_ceil(256)
-    }
-}
-
-/// The cell size of a class.
-const fn class_bytes(class: usize) -> usize {
-    let fine = (256 - SMALLEST) / 8;
-    if class <= fine {
-        SMALLEST + class * 8
-    } else if class <= fine + 8 {
-        256 + (class - fine) * 32
-    } else if class <= fine + 16 {
-        512 + (class - fine - 8) * 64
-    } else {
-        1024 + (class - fine - 16) * 256
-    }
-}
-
-const _: () = {
-    let mut size = SMALLEST;
-    while size <= LARGEST {
-        let class = class_of(size);
-        assert!(class_bytes(class) >= size && (class == 0 || class_bytes(class - 1) < size));
-        size += 1;
-    }
-};
 
 /// The head of a block of memory that is divided into cells of one class.
 #[repr(C, align(16))]

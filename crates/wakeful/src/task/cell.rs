@@ -3,13 +3,13 @@
 //! `spawn` fills the cell. Station 5 polls the future in it. At station 9 the output takes the
 //! future's place, and the JoinHandle takes the output.
 
-use super::arena::{LARGEST, class_of};
 use super::context;
 use super::error::JoinError;
 use super::header::{FutureMemory, Header, Vtable};
 use super::join::JoinHandle;
 use super::origin::Origin;
 use super::runnable::Runnable;
+use super::size_class::{LARGEST, class_of};
 use super::waker;
 use crate::sys::sync::UnsafeCell;
 use crate::sys::unwind::catch_and_forget;

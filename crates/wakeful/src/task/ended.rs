@@ -49,7 +49,7 @@ pub(crate) fn grant(count: u32) {
     _ = WATCHED.fetch_update(Relaxed, Relaxed, replace);
 }
 
-/// Has the end of each task passed to [`Schedule::terminated`](super::arena::Schedule::terminated),
+/// Has the end of each task passed to [`Schedule::terminated`](super::schedule::Schedule::terminated),
 /// until it is dropped.
 #[derive(Debug)]
 pub(crate) struct EndedWatch(());

@@ -28,7 +28,7 @@
 //! - A **Runnable** is the one queue entry of a task. Queues and workers own it.
 //! - A **waker** is stored by the resource that the task waits for.
 //! - A **JoinHandle** (`join`) is owned by the spawner.
-//! - A **scheduler** is seen by its tasks as a `Schedule` (`arena`).
+//! - A **scheduler** is seen by its tasks as a `Schedule` (`schedule`).
 //! - The **context** is thread-local state of the current poll.
 //! - The **wait record** says what the task waits for, for dumps and reports.
 //!
@@ -57,6 +57,8 @@ pub(crate) mod poll_stamp;
 mod poll_time;
 mod reexports;
 pub(crate) mod runnable;
+pub(crate) mod schedule;
+mod size_class;
 mod spawn_counts;
 pub(crate) mod spawn_meta;
 pub(crate) mod stack;

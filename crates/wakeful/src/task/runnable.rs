@@ -3,12 +3,13 @@
 //! The roles are types. [`Runnable`] is the one queue entry of a task. [`TaskRef`] is a counted
 //! reference that can inspect a task but not poll it.
 
-use super::arena::{self, Arena, Schedule};
+use super::arena::{self, Arena};
 use super::context;
 use super::duty::{Complete, EndPoll, Release, Start};
 use super::ended;
 use super::header::{Header, PollCount};
 use super::meta::TaskMeta;
+use super::schedule::Schedule;
 use super::state::{ORPHANED, Snapshot, State};
 use super::waker;
 use crate::sys::unwind::catch_and_forget;

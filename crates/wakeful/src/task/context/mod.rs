@@ -27,11 +27,12 @@ pub(crate) use yields::{
     set_budget_yield_counter, set_drains_deferred, wake_deferred, yield_out_of_budget, yield_task,
 };
 
-use super::arena::{Arena, Schedule};
+use super::arena::Arena;
 use super::block_on::{BlockOnRecord, is_block_on_id};
 use super::coop::Budget;
 use super::data::TaskData;
 use super::header::Header;
+use super::schedule::Schedule;
 use super::{Id, coop};
 use crate::sys::rng::Rng;
 use crate::sys::sync::thread_local;

@@ -3,12 +3,13 @@
 
 use crate::sys::sync::{Mutex, UnsafeCell, thread};
 use crate::task::JoinHandle;
-use crate::task::arena::{AllFreed, Allocator, Arena, Schedule};
+use crate::task::arena::{AllFreed, Allocator, Arena};
 use crate::task::cell::{self, CellLayout, SpawnOptions};
 use crate::task::header::Header;
 use crate::task::id::IdSource;
 use crate::task::origin::Origin;
 use crate::task::runnable::{Runnable, TaskRef};
+use crate::task::schedule::Schedule;
 use std::any::Any;
 use std::cell::Cell;
 use std::ptr::NonNull;
