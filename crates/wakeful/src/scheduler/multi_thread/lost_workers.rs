@@ -29,8 +29,9 @@
 //! `models/lost_workers.rs`.)
 
 use crate::scheduler::block_on::BlockOnGuard;
-use crate::scheduler::multi_thread::core::{DRIVER_OVERDUE_MS, WorkerToken};
+use crate::scheduler::multi_thread::core::WorkerToken;
 use crate::scheduler::multi_thread::idle::BeforeParking;
+use crate::scheduler::multi_thread::maintenance::DRIVER_OVERDUE_MS;
 use crate::scheduler::multi_thread::worker;
 use crate::scheduler::multi_thread::{MultiThread, WorkerShared, WorkerThread};
 use crate::sys::park::Parker;

@@ -1,7 +1,9 @@
 //! The work-stealing scheduler: the state that its threads share.
 //!
 //! - [`worker`]: the loop of a worker thread. [`core`]: what makes a thread a worker.
-//! - [`idle`]: the sleep protocol. Decides which worker searches, sleeps and is woken.
+//! - [`maintenance`]: what a worker does between rounds of polls: clock, timers, driver, metrics.
+//! - [`park`]: the sleep of a worker. [`idle`]: the sleep protocol. Decides which worker searches,
+//!   sleeps and is woken.
 //! - [`threads`]: starts, wakes and joins threads.
 //! - [`shutdown`]: decides which thread drops the tasks, and closes the scheduler.
 //! - [`block_in_place`]: gives a worker's core to another thread while its own blocks.
@@ -20,6 +22,8 @@ pub(crate) mod block_in_place;
 pub(crate) mod core;
 pub(crate) mod idle;
 pub(crate) mod lost_workers;
+mod maintenance;
+mod park;
 pub(crate) mod shutdown;
 pub(crate) mod spare_workers;
 pub(crate) mod threads;
