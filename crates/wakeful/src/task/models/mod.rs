@@ -2,6 +2,7 @@
 
 mod arena;
 mod join;
+mod model_task;
 pub(crate) mod scheduler;
 mod task;
 mod wait_target;
