@@ -62,7 +62,7 @@ impl RuntimeInner {
         }
     }
 
-    /// Returns a name for metrics: that of the runtime, of its `block_on`, or its number.
+    /// Returns a name for metrics: that of the runtime, of its `block_on`, or its id.
     pub(crate) fn display_name(&self) -> String {
         let name = self.name.as_ref().or(self.base().config.block_on_name.as_ref());
         name.cloned().unwrap_or_else(|| self.id.to_string())

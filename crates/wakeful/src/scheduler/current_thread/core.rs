@@ -15,24 +15,25 @@ use std::collections::VecDeque;
 ///
 /// - CORE-2. Only the thread that has set `held` of the scheduler touches the core.
 ///
-/// Progress is counted in *ticks*: each search for a task is one, whether it finds a task or not.
+/// Progress is counted in *steps* of the run loop: each call of `next_task` is one, whether it finds
+/// a task or not.
 pub(crate) struct CurrentCore {
     pub(crate) queue: RefCell<VecDeque<Runnable>>,
     pub(crate) thread: ThreadCore,
-    /// Shows other threads the task in the current poll, and the tick. Written under CORE-2, read
-    /// by any thread.
+    /// Shows other threads the task in the current poll, and the number of steps. Written under
+    /// CORE-2, read by any thread.
     pub(crate) poll_watch: PollWatch,
-    /// The tick at which there is something to do besides a poll.
-    pub(crate) due_tick: Cell<u32>,
-    /// The tick at which the round started.
-    pub(crate) round_tick: Cell<u32>,
-    /// The tick at which the loop last took a task from the injector out of fairness.
-    pub(crate) injector_tick: Cell<u32>,
-    /// Ticks of this round that found no task.
-    pub(crate) empty_ticks: Cell<u32>,
+    /// The step at which there is something to do besides a poll.
+    pub(crate) due_step: Cell<u32>,
+    /// The number of steps when the round started.
+    pub(crate) round_start: Cell<u32>,
+    /// The step that last took a task from the injector out of fairness.
+    pub(crate) injector_step: Cell<u32>,
+    /// Steps of this round that found no task.
+    pub(crate) empty_steps: Cell<u32>,
     /// Tasks that yielded since the driver was last polled for them.
     pub(crate) yielded: Cell<usize>,
-    /// The tick at which the last queued task that has not yielded will have been taken.
+    /// The step that takes the last queued task that has not yielded.
     pub(crate) woken_until: Cell<u32>,
     /// Tasks that went before others in this round. Their polls come on top of the round's limit:
     /// that limit is derived from the tasks that keep them waiting.
@@ -42,8 +43,8 @@ pub(crate) struct CurrentCore {
     /// The future of `block_on` was polled in this round, so the round's time is not the tasks'
     /// alone.
     pub(crate) block_on_polled: Cell<bool>,
-    /// The tick before the marked task's tick, if no task overtakes it.
-    expected_tick: Cell<u32>,
+    /// The last step before the marked task is taken, if no task overtakes it.
+    expected_step: Cell<u32>,
 }
 
 // SAFETY: CORE-2.
@@ -57,66 +58,66 @@ impl CurrentCore {
             queue: RefCell::new(VecDeque::new()),
             thread: ThreadCore::new(config.env.rng(), config.observes_all()),
             poll_watch: PollWatch::new(),
-            due_tick: Cell::new(0),
-            round_tick: Cell::new(0),
-            injector_tick: Cell::new(0),
-            empty_ticks: Cell::new(0),
+            due_step: Cell::new(0),
+            round_start: Cell::new(0),
+            injector_step: Cell::new(0),
+            empty_steps: Cell::new(0),
             yielded: Cell::new(0),
             woken_until: Cell::new(0),
             overtakers: Cell::new(0),
             round_started: Cell::new(None),
             block_on_polled: Cell::new(false),
-            expected_tick: Cell::new(0),
+            expected_step: Cell::new(0),
         }
     }
 
-    /// Returns the number of ticks so far, wrapping.
+    /// Returns the number of steps so far, wrapping.
     #[inline]
-    pub(crate) fn tick(&self) -> u32 {
+    pub(crate) fn steps(&self) -> u32 {
         self.poll_watch.activity()
     }
 
     /// Returns the number of polls in this round so far.
     #[inline]
     pub(crate) fn polls(&self) -> u32 {
-        self.tick().wrapping_sub(self.round_tick.get()).wrapping_sub(self.empty_ticks.get())
+        self.steps().wrapping_sub(self.round_start.get()).wrapping_sub(self.empty_steps.get())
     }
 
-    /// Returns how many ticks this round has, including those of overtakers.
-    pub(crate) fn round_ticks(&self) -> u32 {
+    /// Returns how many steps this round has, including those for overtakers.
+    pub(crate) fn round_steps(&self) -> u32 {
         self.thread.round_limit.get() + self.overtakers.get()
     }
 
     /// Returns whether there is something to do besides a poll.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
-        // Negative before the due tick.
-        self.tick().wrapping_sub(self.due_tick.get()) as i32 >= 0
+        // Negative before the due step.
+        self.steps().wrapping_sub(self.due_step.get()) as i32 >= 0
     }
 
-    /// Recomputes the due tick.
+    /// Recomputes the step at which there is something to do besides a poll.
     ///
-    /// It is the current tick if the next poll is timed. Otherwise it is the end of the round, or
-    /// before that, the poll of the marked task. If other tasks overtook the marked one, each tick
+    /// It is the current step if the next poll is timed. Otherwise it is the end of the round, or
+    /// before that, the poll of the marked task. If other tasks overtook the marked one, each step
     /// from the expected one on is due.
-    pub(crate) fn update_due_tick(&self) {
-        let tick = self.tick();
-        self.due_tick.set(match self.thread.sample_weight.get() {
+    pub(crate) fn update_due_step(&self) {
+        let now = self.steps();
+        self.due_step.set(match self.thread.sample_weight.get() {
             0 => {
-                let round_end = self.round_tick.get().wrapping_add(self.round_ticks());
-                let until = |due: u32| due.wrapping_sub(tick).cast_signed();
+                let round_end = self.round_start.get().wrapping_add(self.round_steps());
+                let until = |due: u32| due.wrapping_sub(now).cast_signed();
                 let is_marked = self.thread.probe.is_marked();
-                let expected = Some(self.expected_tick.get()).filter(|_| is_marked);
+                let expected = Some(self.expected_step.get()).filter(|_| is_marked);
                 expected.filter(|expected| until(*expected) < until(round_end)).unwrap_or(round_end)
             }
-            _ => tick,
+            _ => now,
         });
     }
 
     /// Sets when the marked task is expected: after `before` other tasks.
     pub(crate) fn expect_marked(&self, before: usize) {
-        self.expected_tick.set(self.tick().wrapping_add(before as u32));
-        self.update_due_tick();
+        self.expected_step.set(self.steps().wrapping_add(before as u32));
+        self.update_due_step();
     }
 
     /// Learns from a round of `polls` polls that took `spent_ns`, and sets the limit of the next.
@@ -135,13 +136,13 @@ impl CurrentCore {
     pub(crate) fn push_woken(&self, task: Runnable) {
         let mut queue = self.queue.borrow_mut();
         queue.push_back(task);
-        self.woken_until.set(self.tick().wrapping_add(queue.len() as u32));
+        self.woken_until.set(self.steps().wrapping_add(queue.len() as u32));
     }
 
     /// Returns whether all queued tasks have yielded, and one of them has run since other tasks
     /// did. Then tasks that the driver wakes may overtake them.
     pub(crate) fn may_overtake_yielded(&self) -> bool {
-        self.tick().wrapping_sub(self.woken_until.get()).cast_signed() > 0
+        self.steps().wrapping_sub(self.woken_until.get()).cast_signed() > 0
     }
 
     /// Moves the first `count` tasks of the queue behind the others.
@@ -149,7 +150,7 @@ impl CurrentCore {
         let mut queue = self.queue.borrow_mut();
         queue.rotate_left(count);
         let overtakers = (queue.len() - count) as u32;
-        self.woken_until.set(self.tick().wrapping_add(overtakers));
+        self.woken_until.set(self.steps().wrapping_add(overtakers));
         self.overtakers.set(self.overtakers.get() + overtakers);
         // The marked task may be one of the overtakers.
         self.expect_marked(0);

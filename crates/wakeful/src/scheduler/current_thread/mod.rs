@@ -198,7 +198,7 @@ impl CurrentThread {
     #[inline(never)]
     fn end_last_round(&self) {
         self.end_round(self.base.config.env.clock.now_approx());
-        self.core.update_due_tick();
+        self.core.update_due_step();
     }
 
     /// Returns which task the holder of the core polls.

@@ -24,7 +24,7 @@ impl CurrentThread {
         }
         let clock = &self.base.config.env.clock;
         self.end_round(clock.now_approx());
-        self.core.update_due_tick();
+        self.core.update_due_step();
         clock.advance_to(tick);
         self.fire_due_timers();
         true

@@ -177,15 +177,15 @@ impl CurrentThread {
         Step::Polled
     }
 
-    /// Takes a step at a due tick: the round is over, or the poll is sampled.
+    /// Takes a step that is due: the round is over, or the poll is sampled.
     ///
     /// `spent_ns` is how long the rounds of this `run_tasks` have lasted.
     #[inline(never)]
     fn step_when_due(&self, block_on: &BlockOnGuard, any: bool, spent_ns: &mut u64) -> Step {
         let core = &self.core;
         self.core.poll_watch.clear_running();
-        let ticks = core.tick().wrapping_sub(core.round_tick.get());
-        if ticks >= core.round_ticks() {
+        let steps = core.steps().wrapping_sub(core.round_start.get());
+        if steps >= core.round_steps() {
             *spent_ns += self.next_round();
             let queued = core.queue.borrow().len();
             let may_overtake = queued <= MAX_REQUEUED as usize && core.may_overtake_yielded();
@@ -200,7 +200,7 @@ impl CurrentThread {
                 && poll_estimator::is_block_on_overdue(*spent_ns)
                 && block_on.is_woken_after_poll()
             {
-                core.update_due_tick();
+                core.update_due_step();
                 return Step::Yield;
             }
         }
@@ -214,7 +214,7 @@ impl CurrentThread {
                 _ => self.poll_task_timed(task),
             }
         });
-        core.update_due_tick();
+        core.update_due_step();
         step
     }
 
@@ -260,10 +260,10 @@ impl CurrentThread {
     #[inline(always)]
     fn next_task(&self) -> Option<Runnable> {
         let (core, config) = (&self.core, &self.base.config);
-        let tick = self.core.tick().wrapping_add(1);
-        self.core.poll_watch.set_activity(tick);
-        if tick.wrapping_sub(core.injector_tick.get()) >= config.injector_interval {
-            core.injector_tick.set(tick);
+        let step = self.core.steps().wrapping_add(1);
+        self.core.poll_watch.set_activity(step);
+        if step.wrapping_sub(core.injector_step.get()) >= config.injector_interval {
+            core.injector_step.set(step);
             if let Some(task) = self.injector.pop() {
                 core.woken_until.set(core.woken_until.get().wrapping_add(1));
                 return Some(task);
@@ -273,10 +273,10 @@ impl CurrentThread {
         if queue.is_empty() {
             let first = self.injector.take(|ready| ready, |task| queue.push_back(task));
             let Some(first) = first else {
-                core.empty_ticks.set(core.empty_ticks.get() + 1);
+                core.empty_steps.set(core.empty_steps.get() + 1);
                 return None;
             };
-            core.woken_until.set(tick.wrapping_add(queue.len() as u32));
+            core.woken_until.set(step.wrapping_add(queue.len() as u32));
             queue.push_front(first);
         }
         if config.env.next_task == NextTask::Shuffled {
@@ -370,7 +370,7 @@ impl CurrentThread {
         let core = &self.core;
         core.thread.start_sampling(now, polls.max(1), &self.trace);
         core.round_started.set(Some(now));
-        core.update_due_tick();
+        core.update_due_step();
         self.base.publish_clock(now);
         self.wake_watchdog_if_asleep();
     }
@@ -390,8 +390,8 @@ impl CurrentThread {
     pub(super) fn end_round(&self, now: ClockNs) -> u32 {
         let core = &self.core;
         let polls = core.polls();
-        let first_tick = core.round_tick.replace(core.tick());
-        core.empty_ticks.set(0);
+        let first_step = core.round_start.replace(core.steps());
+        core.empty_steps.set(0);
         let (block_on_polled, long_poll_ns) =
             (core.block_on_polled.take(), core.thread.long_poll_ns.take());
         self.metrics.add_polls(u64::from(polls));
@@ -406,7 +406,7 @@ impl CurrentThread {
             let observed_ns = || {
                 // A clock that was advanced by hand does not measure polls.
                 let is_real = !self.base.config.env.clock.was_ever_paused();
-                let lasting_ns = core.poll_watch.lasting_ns_since(first_tick);
+                let lasting_ns = core.poll_watch.lasting_ns_since(first_step);
                 let lasting_ns = lasting_ns.filter(|_| is_real);
                 lasting_ns.map(|lasting_ns| if block_on_polled { lasting_ns } else { u64::MAX })
             };

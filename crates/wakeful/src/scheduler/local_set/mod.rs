@@ -12,7 +12,7 @@
 //! Rules. The futures are not `Send`, so soundness rests on these:
 //!
 //! - LOCAL-1. `LocalShared::local` is touched only on the set's thread: through [`LocalScheduler`],
-//!   or after a comparison of thread numbers (`LocalShared::local_if_owner`).
+//!   or after a comparison of thread ids (`LocalShared::local_if_owner`).
 //! - LOCAL-2. Only [`LocalScheduler`] polls, cancels or drops a future. Another thread can only
 //!   push a `Runnable` to the injector, from which only [`LocalScheduler`] takes. If the injector
 //!   is closed, the `Runnable` is discarded: its flag is cleared, and the closing thread drops the
@@ -30,7 +30,7 @@ use crate::queue::injector::Injector;
 use crate::scheduler::config::NextTask;
 use crate::scheduler::local_set::context::EnteredSet;
 pub(crate) use crate::scheduler::local_set::shared::{Host, LocalShared};
-use crate::scheduler::local_set::shared::{LocalState, PanicText, thread_number};
+use crate::scheduler::local_set::shared::{LocalState, PanicText, local_thread_id};
 use crate::scheduler::local_set::wakers::{SetPollerId, SetWakers};
 use crate::scheduler::task_hooks::TaskHooks;
 use crate::sys::backtrace;
@@ -82,14 +82,14 @@ impl LocalScheduler {
     pub(crate) fn new(report: fn(&TaskRef), runtimes: fn() -> usize) -> Rc<Self> {
         let shared = Arc::new_cyclic(|weak_self| LocalShared {
             weak_self: weak_self.clone(),
-            owner: thread_number(),
+            owner: local_thread_id(),
             thread: backtrace::current_tid(),
             local: LocalState {
                 queue: RefCell::new(VecDeque::new()),
                 allocator: Cell::new(None),
                 is_polled: Cell::new(false),
                 unfinished: Cell::new(0),
-                tick: Cell::new(0),
+                polls: Cell::new(0),
                 last_poller: Cell::new(SetPollerId::OF_THE_SET.0),
                 host_address: Cell::new(ptr::null()),
                 on_panic: Cell::new(None),
@@ -248,9 +248,9 @@ impl LocalScheduler {
 
     fn next_task(&self, order: NextTask) -> Option<Runnable> {
         let (local, injector) = (self.local(), &self.shared.injector);
-        let tick = local.tick.get().wrapping_add(1);
-        local.tick.set(tick);
-        if tick.is_multiple_of(INJECTOR_INTERVAL)
+        let polls = local.polls.get().wrapping_add(1);
+        local.polls.set(polls);
+        if polls.is_multiple_of(INJECTOR_INTERVAL)
             && let Some(task) = injector.pop()
         {
             return Some(task);
@@ -274,7 +274,7 @@ impl LocalScheduler {
         }
     }
 
-    /// Returns a number for a future that will poll the set.
+    /// Returns an id for a future that will poll the set.
     pub(crate) fn new_poller(&self) -> SetPollerId {
         let last = &self.local().last_poller;
         last.set(last.get() + 1);

@@ -16,18 +16,18 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
 use std::sync::{Arc, Weak};
 
-/// Returns a number for the calling thread that no other thread ever has, not even after this one
+/// Returns an id for the calling thread that no other thread ever has, not even after this one
 /// has ended.
-pub(super) fn thread_number() -> u64 {
+pub(super) fn local_thread_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     thread_local! {
-        static NUMBER: Cell<u64> = const { Cell::new(0) };
+        static ID: Cell<u64> = const { Cell::new(0) };
     }
-    NUMBER.with(|number| {
-        if number.get() == 0 {
-            number.set(NEXT.fetch_add(1, Relaxed));
+    ID.with(|id| {
+        if id.get() == 0 {
+            id.set(NEXT.fetch_add(1, Relaxed));
         }
-        number.get()
+        id.get()
     })
 }
 
@@ -82,8 +82,8 @@ pub(super) struct LocalState {
     /// The number of tasks whose future was not dropped yet.
     pub(super) unfinished: Cell<usize>,
     /// The number of task polls so far, wrapping.
-    pub(super) tick: Cell<u32>,
-    /// The last number that was given to a poller.
+    pub(super) polls: Cell<u32>,
+    /// The last id that was given to a poller.
     pub(super) last_poller: Cell<u64>,
     /// The address of the host. Only compared, never dereferenced.
     pub(super) host_address: Cell<*const ()>,
@@ -104,7 +104,7 @@ impl LocalShared {
     /// (LOCAL-1).
     #[inline]
     fn local_if_owner(&self) -> Option<&LocalState> {
-        (self.owner == thread_number()).then_some(&self.local)
+        (self.owner == local_thread_id()).then_some(&self.local)
     }
 
     /// Returns the kernel's id of the set's thread.
@@ -160,7 +160,7 @@ impl Schedule for LocalShared {
 
     fn requeue(&self, task: Runnable) {
         // The poll that has just ended was one of `run_tasks`, so LOCAL-1 and LOCAL-2 hold.
-        debug_assert_eq!(self.owner, thread_number());
+        debug_assert_eq!(self.owner, local_thread_id());
         if self.is_closing() {
             return task.cancel();
         }

@@ -221,8 +221,8 @@ impl WorkerCore {
     #[inline]
     pub(crate) fn next_task(&self, scheduler: &MultiThread) -> Option<Runnable> {
         let config = &scheduler.base.config;
-        let tick = self.shared().poll_watch.activity();
-        let polls = tick.wrapping_sub(self.round_activity.get());
+        let activity = self.shared().poll_watch.activity();
+        let polls = activity.wrapping_sub(self.round_activity.get());
         let is_round_over = polls >= self.thread.round_limit.get();
         if is_round_over {
             self.run_maintenance(scheduler);
@@ -234,9 +234,9 @@ impl WorkerCore {
         {
             return Some(task);
         }
-        let since_injector = tick.wrapping_sub(self.injector_activity.get());
+        let since_injector = activity.wrapping_sub(self.injector_activity.get());
         if is_round_over || since_injector >= config.injector_interval {
-            self.injector_activity.set(tick);
+            self.injector_activity.set(activity);
             if let Some(task) = scheduler.injector.pop() {
                 self.shared().metrics.add_injected(1);
                 return Some(task);

@@ -78,7 +78,7 @@ impl SpareWorkers {
             return;
         }
         // More threads do not speed up CPU-bound tasks. One more is for the tasks that are not.
-        let workers = shared.workers.iter().map(|remote| &remote.poll_watch);
+        let workers = shared.workers.iter().map(|worker| &worker.poll_watch);
         let all = workers.chain(there.iter().map(|spare| &**spare));
         let computing =
             all.filter(|poll_watch| !thread_state::is_blocked(poll_watch.thread())).count();
@@ -95,7 +95,7 @@ impl SpareWorkers {
 
     /// Counts a visit without a new poll. Returns true, and starts again, at [`MAX_STALLED_VISITS`].
     fn count_stalled_visit(&self, shared: &MultiThread) -> bool {
-        let workers = shared.workers.iter().map(|remote| u64::from(remote.poll_watch.activity()));
+        let workers = shared.workers.iter().map(|worker| u64::from(worker.poll_watch.activity()));
         let begun = workers.sum::<u64>() + self.polls();
         let stalled = match self.seen_polls.swap(begun, Relaxed) == begun {
             true => self.stalled_visits.load(Relaxed) + 1,
@@ -194,21 +194,21 @@ impl Drop for HoldsEntry {
 impl MultiThread {
     /// Returns whether every worker is stuck, so that none will take a task from the injector.
     pub(crate) fn is_all_stuck(&self) -> bool {
-        self.workers.iter().all(|remote| remote.poll_watch.is_stuck())
+        self.workers.iter().all(|worker| worker.poll_watch.is_stuck())
     }
 
     /// Fires the due timers of a stuck or lost worker, and polls its descriptors. Returns the number of
     /// events and fired timers.
     pub(crate) fn poll_driver(&self, worker: usize) -> usize {
-        let remote = &self.workers[worker];
-        let timers = remote.timers.fire_due(self.base.config.env.clock.tick());
-        let poller = remote.poller.get();
+        let shared = &self.workers[worker];
+        let timers = shared.timers.fire_due(self.base.config.env.clock.tick());
+        let poller = shared.poller.get();
         timers + poller.map_or(0, |poller| poller.poll(Some(Duration::ZERO)))
     }
 
     /// Waits for [`NAP`], in a poller if one has sources.
     fn nap(&self) {
-        let pollers = self.workers.iter().filter_map(|remote| remote.poller.get());
+        let pollers = self.workers.iter().filter_map(|worker| worker.poller.get());
         let waited =
             pollers.filter(|poller| poller.needs_poll()).find_map(|it| it.try_poll(Some(NAP)));
         if waited.is_none() {

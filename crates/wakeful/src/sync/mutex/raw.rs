@@ -58,10 +58,10 @@ const HANDED_OVER: u64 = 4;
 /// The owner's id is above the flags.
 const SHIFT: u32 = 3;
 
-/// Returns the word of a lock that is held by `number`.
+/// Returns the word of a lock that is held by the task `id`.
 #[inline]
-fn locked_by(number: u64) -> u64 {
-    number << SHIFT | LOCKED
+fn locked_by(id: u64) -> u64 {
+    id << SHIFT | LOCKED
 }
 
 /// A mutual exclusion lock without a value.
@@ -156,25 +156,25 @@ impl RawMutex {
     /// Accepts a granted lock for the current task.
     #[inline]
     fn accept(&self, site: &'static Location<'static>) {
-        let number = context::current_id();
+        let id = context::current_id();
         // MUTEX-4.
         if let Some(record) = self.waiters.record.get()
-            && record.owner_table.slots[0].is_owned_by(number)
+            && record.owner_table.slots[0].is_owned_by(id)
         {
             return record.owner_table.slots[0].mark_polled(site);
         }
-        self.accept_as_other_task(number, site);
+        self.accept_as_other_task(id, site);
     }
 
     /// Accepts a granted lock for a task that did not enqueue the waiter.
     #[cold]
-    fn accept_as_other_task(&self, number: u64, site: &'static Location<'static>) {
+    fn accept_as_other_task(&self, id: u64, site: &'static Location<'static>) {
         self.waiters.with(|list| {
             // MUTEX-2.
             let contended = self.word.load(Relaxed) & CONTENDED;
-            self.word.store(locked_by(number) | HANDED_OVER | contended, Relaxed);
+            self.word.store(locked_by(id) | HANDED_OVER | contended, Relaxed);
             if let Some(record) = list.record.get() {
-                record.set_owner(Owner { task: number, site: Some(site), granted_unpolled: false });
+                record.set_owner(Owner { task: id, site: Some(site), granted_unpolled: false });
             }
         });
     }
