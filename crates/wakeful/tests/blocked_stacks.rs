@@ -38,7 +38,7 @@ fn blocked(report: &Report) -> &Blocked {
     blocked
 }
 
-/// The kernel shows the system call of a thread only if it was built with that.
+/// Returns whether the kernel was built to show the system call of a thread.
 fn has_system_calls() -> bool {
     std::path::Path::new("/proc/thread-self/syscall").exists()
 }
@@ -202,7 +202,7 @@ fn a_local_task_that_blocks_its_block_on_is_reported() {
         report.to_string().contains("effect: the other tasks of this LocalSet wait"),
         "{report}"
     );
-    // The future of the `block_on` keeps them waiting too.
+    // The `block_on` future keeps local tasks waiting too.
     let (report, _) = set.block_on(&rt, async move { waits_for_its_report(&told) });
     let of_block_on = blocked(&report);
     assert!(of_block_on.task().is_block_on() && of_block_on.worker().is_none(), "{report}");
@@ -220,7 +220,7 @@ fn a_local_task_that_delays_no_other_is_not_reported() {
     let (rt, set) = (builder.build().unwrap(), LocalSet::new());
     let (go, gone) = channel::<()>();
     let report = set.block_on(&rt, async {
-        // A task of the runtime that is reported for the same time ends the wait of the local one.
+        // A task of the runtime blocks as long, and is reported. Its report ends the wait of the local task.
         let beside = rt.spawn(async move {
             let report = told.recv_timeout(LIMIT).unwrap();
             drop(go);
@@ -246,7 +246,7 @@ fn compute() {
     while cpu_time() < end {}
 }
 
-/// The hook of std does so with `RUST_BACKTRACE=1`: it looks up the functions of the stack.
+/// With `RUST_BACKTRACE=1`, the panic hook of std computes for long: it looks up the functions of the stack.
 #[test]
 fn a_panic_hook_that_computes_is_not_a_blocked_poll() {
     const COMPUTES: &str = "the hook computes";

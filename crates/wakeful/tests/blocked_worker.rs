@@ -43,8 +43,8 @@ fn a_worker_stuck_in_a_poll_gives_its_run_next_slot_up() {
         rt.block_on(rt.spawn(async {})).unwrap();
     }
     let stuck = rt.spawn(async move {
-        store.open(); // the task woken goes to this worker's run-next slot
-        let ran_on = has_run.recv().unwrap(); // and this poll does not return before it has run
+        store.open(); // the woken task goes to this worker's LIFO slot
+        let ran_on = has_run.recv().unwrap(); // this poll returns only after that task has run
         (ran_on, thread::current().id())
     });
     let (ran_on, stuck_on) = rt.block_on(stuck).unwrap();
@@ -70,13 +70,13 @@ fn a_worker_stuck_in_a_poll_gives_its_queue_up() {
     assert_eq!(rt.block_on(stuck).unwrap(), 300);
 }
 
-/// Both for a worker that sleeps while the other is stuck, and for one that is at work.
+/// The other worker sleeps while this one is stuck, or it is busy.
 #[test]
 fn a_socket_of_a_worker_stuck_in_a_poll_is_watched_by_others() {
     for is_other_busy in [false, true] {
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(2).enable_io().on_orphan(OrphanPolicy::Panic);
-        // The worker is stuck on purpose; until its rescue, a busy machine may take as long as a report does.
+        // The worker is stuck on purpose. On a busy machine its rescue may take as long as a report.
         let builder = builder.report_blocked_after(None);
         let rt = watch("with sockets", builder);
         let stop = Arc::new(AtomicUsize::new(0));
@@ -102,8 +102,8 @@ fn a_socket_of_a_worker_stuck_in_a_poll_is_watched_by_others() {
                 }
             });
             sender.write_all(b"ping").unwrap();
-            // The second comes when the reader waits again, with this worker's poller,
-            // or one that was given the socket's task by then.
+            // The second message comes when the reader waits again. It waits in this worker's poller, or in that of the
+            // worker that stole the task.
             let (first, _) = has_got.recv().unwrap();
             sender.write_all(b"pong").unwrap();
             let (second, read_on) = has_got.recv().unwrap();
@@ -169,7 +169,7 @@ fn deferred_tasks_run_while_their_worker_blocks_in_place() {
                 put_off().await;
                 done.send("done").unwrap();
             });
-            // Comes after the first in the queue, which by then has been put off.
+            // This task is behind the first in the queue. The first has yielded when it runs.
             let blocks = wakeful::spawn(async move {
                 yield_now().await;
                 block_in_place(|| is_done.recv().unwrap())
@@ -263,7 +263,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 fn a_dropped_runtime_waits_for_block_in_place() {
     let TestRuntime { runtime, reports, .. } = multi_thread(1);
     let ((blocked, is_blocked), (release, released)) = (mpsc::channel(), mpsc::channel());
-    // Dropped when the worker, on its other thread, leaves its queue behind: then the end has begun.
+    // Dropped when the worker's new thread drains the queue: the shutdown has begun.
     let at_the_end = OnDrop(move || release.send(()).unwrap());
     let task = runtime.spawn(async move {
         wakeful::spawn(async move {
@@ -287,8 +287,8 @@ fn a_dropped_runtime_waits_for_block_in_place() {
     drop(reports);
 }
 
-/// A socket's own time-out ends as such, although the thread was found blocked meanwhile: a signal would make it an
-/// interruption.
+/// The watchdog inspects a thread that is blocked in `recv` with a time-out. The call still ends by its time-out. A
+/// signal would interrupt it.
 #[test]
 fn asking_why_a_thread_blocks_ends_none_of_its_system_calls() {
     let multi_thread = Builder::new_multi_thread().worker_threads(2).build_with_reports();

@@ -91,7 +91,7 @@ fn a_closure_is_inside_the_runtime_and_is_a_task() {
         let closure = rt.spawn_blocking(move || {
             assert_eq!(Handle::current().id(), id);
             assert!(task::coop::has_budget_remaining());
-            // From in here one may spawn both kinds, and wait for them.
+            // A closure may spawn closures and tasks, and wait for them.
             let nested = spawn_blocking(|| spawn_blocking(|| 20));
             let task = wakeful::spawn(async { 22 });
             Handle::current()
@@ -136,7 +136,7 @@ fn many_threads_may_ask_at_once() {
 #[test]
 fn closures_that_wait_for_each_other_all_get_a_thread() {
     for rt in with_pool_of(24) {
-        // The second and third time there are idle threads to be woken, too few at first.
+        // The second and third meeting find idle threads. The second finds too few.
         for meeting_of in [8, 24, 24] {
             let meeting = Arc::new(Barrier::new(meeting_of));
             let threads = rt.block_on(async {
@@ -234,7 +234,7 @@ fn a_runtime_that_goes_waits_for_what_runs_and_for_what_waits() {
         drop(ran);
         let handle = runtime.handle().clone();
         let opener = thread::spawn(move || {
-            // Closures are refused once the runtime is about to go: nothing new, but what was there.
+            // A runtime that shuts down refuses new closures. It runs those that it accepted before.
             let is_refused = || {
                 let probe = handle.spawn_blocking(|| ());
                 probe.is_finished() && executor::block_on(probe).is_err()
@@ -287,7 +287,7 @@ fn idle_threads_end_when_their_time_is_up() {
         for round in 0..100 {
             assert_eq!(rt.block_on(rt.spawn_blocking(move || round)).unwrap(), round, "{name}");
         }
-        stopped.recv().unwrap(); // long before the runtime goes
+        stopped.recv().unwrap(); // long before the runtime is dropped
         let burst = rt.block_on(async {
             join_all((0..200).map(|n| spawn_blocking(move || n)))
                 .await
@@ -303,7 +303,7 @@ fn idle_threads_end_when_their_time_is_up() {
 #[test]
 fn a_closure_that_comes_while_the_last_thread_leaves_still_runs() {
     for (name, mut builder) in builders() {
-        // The only thread the pool may have tells when it is about to end, and ends when it is told to.
+        // The only thread of the pool sends a message when it is about to end, and waits for one before it ends.
         let ((stop, stopping), (go, may_go)) = (mpsc::channel(), mpsc::channel::<()>());
         let ends = Mutex::new((stop, may_go, false));
         builder.max_blocking_threads(1).thread_keep_alive(Duration::ZERO).on_thread_stop(

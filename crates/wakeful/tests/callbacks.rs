@@ -48,7 +48,7 @@ fn a_callback_that_panics_once_ends_one_thread() {
         };
         let mut builder = builder(1);
         if at_start {
-            // The second thread to start is one of the pool.
+            // The second thread that starts is a pool thread.
             builder.on_thread_start(bomb);
         } else {
             builder.on_thread_park(bomb);
@@ -56,7 +56,7 @@ fn a_callback_that_panics_once_ends_one_thread() {
         let rt = watch("a bad moment", &mut builder);
         for n in 0..200 {
             assert_eq!(rt.block_on(rt.spawn(async move { n })).unwrap(), n);
-            // Until the worker has been to sleep, so that the bomb goes off.
+            // Waits until the worker has parked, so that the callback panics.
             while !at_start && rounds.load(SeqCst) < 4.min(n) {
                 std::thread::yield_now();
             }
@@ -120,7 +120,7 @@ fn destructors_may_block_in_place() {
                             pending::<()>().await
                         });
                     }
-                    // Cells of this worker's heap come and go after it.
+                    // This worker's arena allocates and frees cells afterwards.
                     for _ in 0..8 {
                         wakeful::spawn(async {}).await.unwrap();
                     }
@@ -130,7 +130,7 @@ fn destructors_may_block_in_place() {
         for task in tasks {
             rt.block_on(task).unwrap();
         }
-        // At the end, outside of any poll.
+        // The shutdown drops this future outside of a poll.
         drop(rt.spawn(async {
             let _heavy = Heavy;
             may_wait_forever(pending::<()>()).await;
@@ -150,7 +150,7 @@ fn threads_that_handed_over_are_let_go_of() {
         }
     }))
     .unwrap();
-    // Each thread has two at least; a few may still be about to end.
+    // Each thread has two mappings at least. A few threads may still be about to end.
     assert!(mappings() < before + 500, "{} mappings, {before} before", mappings());
 }
 
@@ -178,7 +178,7 @@ fn an_exemption_ends_with_the_future_that_asked_for_it() {
         });
         rt.settle();
         assert_eq!(rt.reports.wait_for_one().id(), lost.id(), "{name}");
-        // One of two is enough.
+        // One exempt branch of two is enough.
         let exempt = rt.spawn(async {
             let mut kept = std::pin::pin!(may_wait_forever(pending::<()>()));
             select! {
@@ -240,7 +240,7 @@ fn a_name_that_panics_costs_one_thread() {
     let rt = watch("names", builder(4).rescue_after(None).thread_name_fn(name));
     let (begin, begun) = mpsc::channel();
     let (end, ends) = mpsc::channel();
-    // The first worker can do nothing else meanwhile.
+    // Keeps the first worker busy.
     let blocked = rt.spawn(async move {
         begin.send(()).unwrap();
         ends.recv_timeout(LIMIT)

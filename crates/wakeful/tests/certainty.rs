@@ -70,7 +70,7 @@ fn diagnose_when_quiet(handle: Handle, told: Receiver<LetGo>) -> thread::JoinHan
     })
 }
 
-/// All of it is suspected, says so, and claims nothing for ever.
+/// Asserts that each report is suspected, says so, and does not say "for ever".
 #[track_caller]
 fn assert_suspected(reports: &[Report]) {
     for report in reports {
@@ -81,7 +81,7 @@ fn assert_suspected(reports: &[Report]) {
     }
 }
 
-/// Runs the program on every kind of runtime. `is_told`: it is reported as suspected.
+/// Runs the program on every kind of runtime. `is_told` says whether a suspected report is expected.
 fn finishes(program: Program, is_told: bool) {
     for (rt, told) in runtimes() {
         let (tell, hears) = channel();
@@ -102,7 +102,7 @@ async fn finishes_here(program: Program) {
     assert_suspected(&looks.join().unwrap());
 }
 
-/// As a test on every kind of runtime, and as `#[wakeful::test]`s.
+/// Defines a test on every kind of runtime, and `#[wakeful::test]`s, for each program.
 macro_rules! finishes {
     ($($program:ident: $is_told:expr;)+) => {$(
         mod $program {
@@ -139,7 +139,7 @@ finishes! {
 mod programs {
     use super::*;
 
-    /// For as long as the program lives, like a `static`.
+    /// Leaks the value, so that it lives as long as a `static`.
     fn forever<T>(value: T) -> &'static T {
         Box::leak(Box::new(value))
     }
@@ -349,7 +349,7 @@ fn a_deadlock_is_reported_once_no_waker_is_left_with_a_channel() {
     }
 }
 
-/// The runtime's own scan comes to the same as `diagnose`: told as suspected, and the `block_on` goes on.
+/// The watchdog's scan finds what `diagnose` finds: a suspected deadlock. The `block_on` goes on.
 #[test]
 fn a_suspected_deadlock_ends_no_block_on() {
     for (rt, told) in runtimes() {
@@ -359,7 +359,7 @@ fn a_suspected_deadlock_ends_no_block_on() {
             let guard = lock.lock().await;
             let keeps = thread::spawn(move || {
                 let report = told.recv().unwrap();
-                // Nothing ends it now either.
+                // A second scan does not end the `block_on` either.
                 let found = handle.diagnose();
                 drop(guard);
                 (report, found, told)
@@ -396,11 +396,11 @@ fn a_handle_that_is_alive_is_named() {
     }
 }
 
-/// A root that polled a JoinHandle and is woken by it, while another thread can abort the task.
+/// A `block_on` future that polled a JoinHandle and is woken by it, while another thread can abort the task.
 type HandleOfAThread =
     fn(Sender<JoinHandle<()>>, Arc<AtomicBool>) -> Pin<Box<dyn Future<Output = ()>>>;
 
-/// A task without a waker that sets the flag when it is dropped.
+/// Spawns a task without a waker. Its drop sets the flag.
 fn spawn_flagged(flag: Arc<AtomicBool>) -> JoinHandle<()> {
     struct SetAtEnd(Arc<AtomicBool>);
     impl Drop for SetAtEnd {
@@ -498,7 +498,7 @@ async fn report_of<T>(task: &JoinHandle<T>) -> Vec<Report> {
     }
 }
 
-/// Tasks that wait for each other's end, and for nothing else: only an abort can end that, whatever else is there.
+/// Each task joins the other, and waits for nothing else. Only an abort can end that.
 #[test]
 fn a_circle_of_join_handles_is_proven() {
     for (rt, _told) in runtimes() {
@@ -558,7 +558,7 @@ fn a_task_that_wakes_itself_is_suspected_of_spinning() {
     }
 }
 
-/// The degrees are ordered.
+/// `Certainty` is ordered.
 #[test]
 fn proven_is_more_than_suspected() {
     assert!(Certainty::Proven > Certainty::Suspected);

@@ -30,7 +30,7 @@ use support::runtimes::{
     TestRuntime, current_thread, runtimes, serial_builders, serial_runtimes, watch,
 };
 
-/// The future is dropped, and its waker stays with the resource.
+/// Futures that leave their waker with the resource when they are dropped.
 const LEFT_WITH_THE_RESOURCE: &[&str] = &[
     "mpsc::Receiver::recv",
     "mpsc::Receiver::recv, last sender dropped",
@@ -154,7 +154,7 @@ const LEFT_WITH_THE_RESOURCE: &[&str] = &[
     "Stdin, read",
 ];
 
-/// The future takes its waker along: it had a place in a queue, or owned the resource.
+/// Futures that take their waker along: they had a place in a queue, or owned the resource.
 const TAKEN_ALONG: &[&str] = &[
     "Mutex::lock",
     "Mutex::lock_owned",
@@ -312,7 +312,8 @@ impl<T> Shared<T> {
     }
 }
 
-/// Spawns a task that makes a future of the resource in each poll and drops it; it never ends. Returns when it waits.
+/// Spawns a task that never ends. Each of its polls makes a future of the resource, polls it and drops it. Returns when
+/// the task waits.
 fn spawn_polls<T: Send + 'static>(
     rt: &TestRuntime,
     resource: &Shared<T>,
@@ -334,7 +335,7 @@ fn reporting() -> impl Iterator<Item = TestRuntime> {
         .map(|(name, mut builder)| watch(name, builder.enable_all().on_orphan(Report)))
 }
 
-/// The task is not an orphan while its waker lies with the resource, and one as soon as `end` has dropped that.
+/// Asserts that the task is no orphan while the resource has its waker. It becomes one when `end` drops the waker.
 fn is_orphaned_by<T: Send + 'static>(
     make: impl Fn(&TestRuntime) -> T,
     poll: fn(&mut T, &mut Context<'_>),
@@ -409,7 +410,7 @@ fn a_task_is_an_orphan_once_another_receives_in_its_place() {
     }
 }
 
-/// A message wakes the task; what it does then is its own affair.
+/// A message wakes the task, although its future was dropped.
 #[test]
 fn a_message_wakes_the_task_whose_future_is_gone() {
     for rt in reporting() {
@@ -433,7 +434,7 @@ fn a_stream_may_make_a_new_recv_for_each_poll() {
         let (polled, was_polled) = std_mpsc::channel();
         let sender = thread::spawn(move || {
             for number in 0..100 {
-                // Whenever the receiver has found nothing, and whenever it has not.
+                // The receiver found the channel empty, or received a message.
                 let _ = was_polled.recv();
                 tx.blocking_send(number).unwrap();
             }
@@ -559,7 +560,7 @@ fn a_set_of_local_tasks_may_be_run_by_a_new_future_in_each_poll() {
     let received = rt.block_on(poll_fn(|cx| {
         let _ = pin!(set.run_until(may_wait_forever(pending::<()>()))).poll(cx);
         let _ = polled.send(());
-        // With a waker of its own: only the set wakes this one.
+        // Polled with a no-op waker, so that only the set wakes the task.
         task.as_mut().poll(&mut Context::from_waker(Waker::noop()))
     }));
     sender.join().unwrap();
@@ -651,7 +652,7 @@ fn a_waker_is_not_lost_if_the_one_before_panics_when_it_is_dropped() {
     drops_both_wakers(async move { set.run_until(pending::<()>()).await });
 }
 
-/// A handle whose poll has panicked is polled no more, or again: in neither case is a waker lost.
+/// The poll of a handle panics. The test then drops the handle, or polls it again. Both drop all wakers.
 #[test]
 fn a_handle_keeps_one_waker_whatever_panics() {
     let rt = current_thread();
@@ -669,7 +670,7 @@ fn a_handle_keeps_one_waker_whatever_panics() {
     assert_eq!(task.ready().unwrap(), Ok(7));
 }
 
-/// How a task ends that owns what keeps its waker.
+/// How the task ends.
 #[derive(Clone, Copy, Debug)]
 enum End {
     LastSender,
@@ -677,7 +678,7 @@ enum End {
     Shutdown,
 }
 
-/// The task owns the receiver, and the receiver's channel keeps the task's waker: a cycle, until the task ends.
+/// The task owns the receiver, and the channel keeps the task's waker. This cycle lasts until the task ends.
 #[test]
 fn a_task_that_owns_what_keeps_its_waker_is_freed() {
     for end in [End::LastSender, End::Abort, End::Shutdown] {
@@ -718,7 +719,7 @@ fn a_task_that_owns_what_keeps_its_waker_is_freed() {
                 }
             }
             assert_eq!(alive.strong_count(), 0, "{}: {end:?}", rt.name);
-            // The task, and the one of its set.
+            // Neither the task nor the task of its set is alive.
             assert_eq!(rt.metrics().num_alive_tasks(), 0, "{}: {end:?}", rt.name);
         }
     }

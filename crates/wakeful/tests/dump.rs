@@ -31,7 +31,7 @@ where
     task::Builder::new().name(name).spawn(future).unwrap()
 }
 
-/// Takes dumps until one has what it is to have; the test's own time limit is that of its runner.
+/// Takes dumps until one meets the condition. A hang is ended by the time limit of the test binary.
 async fn dump_when(has: impl Fn(&Dump) -> bool) -> Dump {
     loop {
         let dump = Handle::current().dump();
@@ -73,7 +73,7 @@ fn the_wakers_of_a_task_are_counted_while_it_is_polled() {
                     .await;
                     let before = yields;
                     assert_eq!(seen, [before, before + 1, before + 2, before + 1]);
-                    // With its own waker, and so by way of the queue.
+                    // A yield wakes the task by its own waker, so the task goes through the queue.
                     yield_now().await;
                 }
                 kept.clear();
@@ -86,7 +86,7 @@ fn the_wakers_of_a_task_are_counted_while_it_is_polled() {
 
 #[test]
 fn polls_and_wake_ups_by_others_are_counted() {
-    // On one thread, so that each of them is a poll of its own.
+    // On one thread, each wake-up leads to a poll of its own.
     let rt = Builder::new_current_thread().build().unwrap();
     rt.block_on(async {
         let bell = Arc::new(Notify::new());
@@ -107,7 +107,7 @@ fn polls_and_wake_ups_by_others_are_counted() {
         assert_eq!(counts(&dump), (4, 0), "its spawn and its yields are not wake-ups by others");
         for rings in 1..=5 {
             bell.notify_one();
-            bell.notify_one(); // one while it is queued changes nothing
+            bell.notify_one(); // a wake-up of a queued task changes nothing
             let dump = dump_when(|dump| waits(dump, "listener")).await;
             assert_eq!(counts(&dump), (4 + rings, rings));
         }
@@ -265,7 +265,7 @@ fn permits_that_are_forgotten_have_no_holder_any_more() {
     }
 }
 
-/// Whether it waits for a notification.
+/// Returns whether the task waits for a notification.
 fn waits_to_be_notified(dump: &Dump, name: &str) -> bool {
     let wait = dump.find_named(name).and_then(TaskDump::waiting_on);
     wait.is_some_and(|wait| wait.kind() == "Notify::notified")
@@ -472,7 +472,7 @@ fn tasks_come_and_go_while_dumps_are_taken() {
     let (stop, stopped) = mpsc::channel::<()>();
     let dumper = thread::spawn(move || {
         let mut most = 0;
-        // One dump at least, also if this thread starts when the tasks have ended.
+        // Takes at least one dump, even if the tasks have ended before this thread starts.
         loop {
             let dump = handle.dump();
             for task in &dump {

@@ -45,7 +45,7 @@ fn tasks_that_do_the_same_are_one_group() {
             senders.push(send);
             let stop = stop.clone();
             task::spawn(async move {
-                // Another branch is polled first in each of them.
+                // Tasks differ in the branch that they poll first.
                 let mut turn = number;
                 let (mut sleep, mut recv, mut stopped) = (
                     std::pin::pin!(sleep(Duration::from_secs(900))),
@@ -194,7 +194,7 @@ fn a_blocked_poll_is_told_first() {
     let named = task::Builder::new().name("stuck");
     let stuck = async move { released.recv().is_err() };
     let stuck = named.spawn_on(stuck, rt.handle()).unwrap();
-    // The watchdog measures the poll. The test's own time limit is that of its runner.
+    // The watchdog measures the poll. A hang is ended by the time limit of the test binary.
     let found = loop {
         let text = rt.handle().dump().to_string();
         if let Some(line) = lines_with(&text, "  FOUND ").first() {
@@ -208,7 +208,7 @@ fn a_blocked_poll_is_told_first() {
     assert!(rt.block_on(stuck).unwrap());
 }
 
-/// In the environment of a child process, since it counts for the whole process.
+/// Runs in a child process, since environment variables hold for the whole process.
 #[test]
 fn the_environment_asks_for_each_task() {
     const CHILD: &str = "WAKEFUL_TEST_CHILD";

@@ -39,7 +39,7 @@ fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
-/// In the child: says that it is ready, and blocks until the parent lets it go.
+/// In the child: prints that it is ready, and blocks until the parent closes its standard input.
 fn ready_until_let_go() {
     // Not `println!`, which the harness captures.
     std::io::stdout().write_all(b"ready\n").unwrap();
@@ -48,7 +48,7 @@ fn ready_until_let_go() {
     std::io::stdin().read_to_end(&mut rest).unwrap();
 }
 
-/// In the parent: what the child writes to stderr until a line has `mark`.
+/// In the parent: returns what the child writes to stderr, up to a line with `mark`.
 fn stderr_until(child: &mut Child, mark: &str) -> String {
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let mut text = String::new();
@@ -106,7 +106,7 @@ fn sigquit_prints_a_dump_while_every_worker_is_blocked() {
     assert!(child.wait().unwrap().success(), "and the program goes on");
 }
 
-/// As shells start what they run in the background.
+/// Shells start background jobs with SIGQUIT ignored.
 #[test]
 fn a_program_that_was_started_to_ignore_sigquit_prints_a_dump() {
     if is_child() {

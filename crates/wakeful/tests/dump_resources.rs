@@ -68,7 +68,7 @@ async fn dump_at_rest() -> Dump {
     Handle::current().dump()
 }
 
-/// Polls it again, although nothing has happened to it.
+/// Polls the future a second time without a wake-up.
 async fn polled_twice(waits: impl Future) {
     let mut waits = std::pin::pin!(waits);
     let polled = poll_fn(|cx| Poll::Ready(waits.as_mut().poll(cx).is_pending())).await;
@@ -184,7 +184,7 @@ fn a_finished_wait_is_not_listed() {
     task.abort();
 }
 
-/// Timers and notifications that are awaited beside the resource in question.
+/// A task awaits a lock beside a timer and a notification. The dump names the lock.
 #[test]
 fn a_lock_tells_more_than_what_ends_the_wait_for_it() {
     let rt = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
@@ -287,7 +287,7 @@ fn the_one_worker_of_a_thread_polls_its_block_on_and_has_a_queue() {
     assert_eq!(worker.task().and_then(|who| who.id()), running.unwrap().id(), "{dump}");
 }
 
-/// Two ends of a block: one blocks until it is let go, the other knows when it does.
+/// Returns a closure that blocks, and a closure that takes a dump while the first blocks and then releases it.
 fn block() -> (impl FnOnce() + Send, impl FnOnce(&Handle) -> Dump + Send) {
     let (inside, is_inside) = channel();
     let (let_go, may_go) = channel::<()>();

@@ -44,7 +44,7 @@ fn paused() -> TestRuntime {
 struct Client<S>(BufReader<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
-    /// Says the name, and sees itself enter the lobby.
+    /// Logs in, and asserts that the server announces it in the lobby.
     async fn login(stream: S, name: &str) -> Self {
         let mut client = Client(BufReader::new(stream));
         client.expect("* what is your name?").await;
@@ -57,7 +57,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         self.0.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 
-    /// The next line, or nothing at the end.
+    /// Returns the next line, or `None` at the end of the stream.
     async fn hear(&mut self) -> Option<String> {
         let mut line = String::new();
         self.0.read_line(&mut line).await.unwrap();

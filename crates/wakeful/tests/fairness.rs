@@ -40,7 +40,7 @@ impl Trace {
     }
 }
 
-/// Polls `future` and counts how often that was needed.
+/// Returns how many polls `future` needs.
 async fn polls_of<F: Future>(future: F) -> usize {
     let mut future = std::pin::pin!(future);
     let mut polls = 0;
@@ -156,9 +156,9 @@ fn a_loop_over_what_is_always_ready_lets_others_run() {
     }
 }
 
-/// Counts how often `step` is done before another task, which is spawned now, has had its turn.
+/// Returns how many steps run before a task that is spawned now is polled.
 async fn steps_before_another(mut step: impl FnMut(&mut Context<'_>) -> Poll<()>) -> usize {
-    poll_fn(&mut step).await; // from now on it is known that there is no need to wait
+    poll_fn(&mut step).await; // the resource is known to be ready from here on
     yield_now().await; // a fresh budget
     let other = wakeful::spawn(async {});
     let mut steps = 0;
@@ -172,7 +172,7 @@ async fn steps_before_another(mut step: impl FnMut(&mut Context<'_>) -> Poll<()>
 
 #[test]
 fn a_loop_over_a_socket_or_a_pipe_that_never_has_to_wait_lets_others_run() {
-    /// More than is read, and less than the system takes at once.
+    /// More bytes than the loop reads, and fewer than one write of the kernel accepts.
     const SENT: [u8; 4_000] = [0; 4_000];
     async fn both(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) -> [usize; 2] {
         to.write_all(&SENT).await.unwrap();
@@ -195,7 +195,7 @@ fn a_loop_over_a_socket_or_a_pipe_that_never_has_to_wait_lets_others_run() {
             let (sender, receiver) = pipe::pipe().unwrap();
             [both(far, near).await, both(receiver, sender).await]
         });
-        // It gave way in the step that went beyond the budget.
+        // The loop yields in the step that exceeds its budget.
         let steps = rt.block_on(steps).unwrap();
         assert!(steps.as_flattened().iter().all(|steps| steps % 128 == 1), "{name}: {steps:?}");
     }
@@ -222,7 +222,7 @@ fn a_loop_over_finished_tasks_lets_others_run() {
     }
 }
 
-/// If every budget of 128 polled all of them again, the number of polls would be the square of theirs.
+/// If the set polled all futures again with each budget of 128, the polls would grow with the square of their number.
 #[test]
 fn a_set_of_futures_ends_its_turn_when_there_is_no_budget_left() {
     const FUTURES: usize = 10_000;
@@ -245,12 +245,12 @@ fn a_set_of_futures_ends_its_turn_when_there_is_no_budget_left() {
             *mutex.lock().await
         };
         assert_eq!(rt.block_on(rt.spawn(all)).unwrap(), FUTURES);
-        // Two polls without a result for each 128.
+        // Each 128 polls with a result cost two polls without one.
         assert!(polls.load(Relaxed) < FUTURES * 11 / 10, "{}: {polls:?} polls", rt.name);
     }
 }
 
-/// A future within a task, polled again as long as it was woken in its poll.
+/// Polls the inner future again as long as it was woken during its poll.
 struct PolledWhileWoken<F> {
     inner: Pin<Box<F>>,
     woken: Arc<WokenFlag>,
@@ -340,7 +340,7 @@ fn start_ping_pong(rt: &TestRuntime) -> (Arc<AtomicBool>, Arc<AtomicUsize>) {
 fn two_tasks_that_wake_each_other_cannot_starve_a_third() {
     for rt in serial_runtimes() {
         let (stop, turns) = start_ping_pong(&rt);
-        // One that is spawned now, one that comes from another thread, and one that yields.
+        // A task that is spawned now, a task from another thread, and a task that yields all run.
         rt.block_on(rt.spawn(async {})).unwrap();
         let handle = rt.handle().clone();
         let from_outside = rt.spawn_blocking(move || handle.block_on(handle.spawn(async {})));
@@ -383,7 +383,7 @@ fn a_task_that_yields_for_ever_starves_no_other() {
 fn tasks_are_spread_over_all_workers() {
     for workers in [2, 4] {
         let rt = multi_thread(workers);
-        // Each task blocks its worker until all have met, so each needs one of its own.
+        // Each task blocks its worker until all tasks have met, so each task needs a worker of its own.
         let meeting = Arc::new(std::sync::Barrier::new(workers));
         let tasks: Vec<_> = (0..workers)
             .map(|_| {
@@ -443,7 +443,7 @@ fn queues_that_overflow_lose_nothing() {
         });
         rt.block_on(spawner).unwrap();
         rt.block_on(async {
-            // The last few have counted themselves and are about to end.
+            // The last tasks may have counted themselves and not ended yet.
             while done.load(SeqCst) < 5_000 || rt.metrics().num_alive_tasks() > 0 {
                 yield_now().await;
             }
@@ -482,8 +482,8 @@ fn work(duration: Duration) {
     }
 }
 
-/// Two tasks that wake each other, so that there is always one to run, and none gives way; each poll takes `duration`,
-/// and wakes the future of `block_on` that waits for `called`.
+/// Two tasks that wake each other, so that one is always ready, and none yields. Each poll takes `duration`, and wakes
+/// the `block_on` future that waits for `called`.
 struct Pair {
     polls: Arc<AtomicUsize>,
     called: Arc<Notify>,
@@ -528,7 +528,7 @@ fn long_polls_keep_the_future_of_block_on_waiting_for_a_few_not_for_sixty() {
             waits.push(pair.polls.load(SeqCst) - before);
         }
         pair.stop();
-        // The first turns have to find out how long polls are.
+        // The estimate of a poll's duration needs the first rounds.
         waits.into_iter().skip(3).max().unwrap()
     });
     assert!(longest <= 10, "{longest} polls of others");

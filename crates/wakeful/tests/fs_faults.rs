@@ -29,7 +29,7 @@ fn both(backend: FileBackend) -> [TestRuntime; 2] {
     [current_thread(backend), multi_thread(backend, 2)]
 }
 
-/// Has a file accept data, without waiting for anything.
+/// Polls a write once. The file must accept all of the data.
 fn accept(file: &mut File, data: &[u8]) {
     let mut cx = Context::from_waker(Waker::noop());
     match Pin::new(file).poll_write(&mut cx, data) {
@@ -38,7 +38,7 @@ fn accept(file: &mut File, data: &[u8]) {
     }
 }
 
-/// Does not end, on purpose.
+/// Waits forever, without an orphan report.
 async fn never() {
     wakeful::task::may_wait_forever(std::future::pending()).await
 }
@@ -90,7 +90,7 @@ fn a_file_that_is_dropped_with_a_write_under_way_gets_it() {
     });
 }
 
-/// The runtime's drop waits for what was accepted.
+/// The drop of the runtime waits for accepted writes.
 #[test]
 fn a_runtime_that_is_dropped_brings_accepted_writes_to_the_file() {
     for backend in BACKENDS {
@@ -123,8 +123,8 @@ enum End {
     Background,
 }
 
-/// Of every kind some, a thousand in all; the runtime goes down in the middle of them. Whatever was accepted arrives,
-/// and what has come to its end has done so well.
+/// The runtime shuts down amid a thousand operations of every kind. Accepted data reaches its file, and no completed
+/// operation failed.
 #[test]
 fn a_runtime_goes_down_with_a_thousand_operations_under_way() {
     for backend in BACKENDS {
@@ -136,12 +136,12 @@ fn a_runtime_goes_down_with_a_thousand_operations_under_way() {
     }
 }
 
-/// Failures of tasks that are not joined.
+/// Collects the failures of tasks that are not joined.
 #[derive(Clone, Default)]
 struct Failures(Arc<Mutex<Vec<String>>>);
 
 impl Failures {
-    /// Does something that is to end with `true`, or to be told that the runtime is gone, and then stays.
+    /// Records a failure unless `work` returns `true` or the error of a runtime that has shut down. Then waits forever.
     async fn watch(self, what: &'static str, work: impl Future<Output = io::Result<bool>>) {
         let failure = match work.await {
             Ok(true) => None,
@@ -189,7 +189,7 @@ fn go_down(TestRuntime { runtime, reports, .. }: TestRuntime, end: End) {
             }));
             accept(&mut log, &(number as u32).to_le_bytes());
             if number % 100 == 99 {
-                wakeful::task::yield_now().await; // for the budget
+                wakeful::task::yield_now().await; // for a fresh budget
             }
         }
         wakeful::task::yield_now().await;
@@ -215,7 +215,7 @@ fn go_down(TestRuntime { runtime, reports, .. }: TestRuntime, end: End) {
 fn a_runtime_goes_down_with_a_read_that_does_not_end() {
     for backend in [FileBackend::Auto, FileBackend::Uring] {
         if !has_uring() {
-            return; // a thread that reads cannot be called back
+            return; // a read on a thread cannot be cancelled
         }
         for runtime in both(backend) {
             let (read, write) = rustix::pipe::pipe().unwrap();
@@ -295,7 +295,7 @@ fn a_ring_that_no_thread_drives_is_reaped() {
             let _ = poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx).is_ready())).await;
         });
         drop(reading);
-        // Of what the read that was given up has brought into memory, a single read may get a part.
+        // The dropped read may have filled the page cache in part, so a single read may be short.
         runtime.handle().block_on(file.read_exact_at(&mut buf, 0)).unwrap();
         assert!(buf == [1; 50_000]);
     }
@@ -473,7 +473,7 @@ fn a_full_disk_is_told_with_the_next_flush() {
     });
 }
 
-// What changes the whole process happens in a process of its own.
+// Tests that change limits of the whole process run in a child process.
 
 const CHILD: &str = "WAKEFUL_TEST_FOLDER";
 
@@ -486,7 +486,7 @@ fn in_child(test: &str, before: &str, folder: &Path) -> Output {
     command.env(CHILD, folder).output().expect("there is a shell")
 }
 
-/// The folder, in the child; none in the test proper.
+/// Returns the folder in the child process, and `None` in the parent.
 fn child_folder() -> Option<PathBuf> {
     std::env::var_os(CHILD).map(PathBuf::from)
 }
@@ -532,7 +532,7 @@ fn fill_up(folder: &Path, kind: ErrorKind) {
     }
 }
 
-/// Appends more than there is room for. The cursor is then behind the bytes that were written, at the end of the file.
+/// Appends more than the disk has room for. The cursor is then at the end of the file, behind the written bytes.
 fn append_a_part(folder: &Path) {
     for backend in BACKENDS {
         for runtime in both(backend) {
@@ -565,7 +565,7 @@ fn an_append_that_runs_out_of_room() {
     assert_passed(&in_child("an_append_that_runs_out_of_room", limit, folder.path()));
 }
 
-/// On a file system of 64 KiB where one can be mounted; with a limit for the length of files in any case.
+/// Uses a file system of 64 KiB if the machine can mount one, and a limit on file sizes in any case.
 #[test]
 fn a_disk_that_runs_full() {
     let mounted = |folder: &Path| folder.join("mounted").exists();
@@ -609,7 +609,7 @@ fn descriptors_run_out() {
                     assert!(open.len() < 100, "this was to have few descriptors");
                 };
                 assert_eq!(error.raw_os_error(), Some(24), "{error}");
-                // One that was in use for a moment may be free again.
+                // A descriptor that was in use for a moment may be free again.
                 let told = loop {
                     match fs::read(&path).await {
                         Ok(_) => open.extend(File::open(&path).await),
@@ -618,7 +618,7 @@ fn descriptors_run_out() {
                     assert!(open.len() < 100, "this was to have few descriptors");
                 };
                 assert_eq!(told.raw_os_error(), Some(24), "{told}");
-                // What needs none goes on.
+                // Operations that need no descriptor still work.
                 assert_eq!(fs::metadata(&path).await.unwrap().len(), 4);
                 assert_eq!(open[0].read_at(&mut [0; 10], 0).await.unwrap(), 4);
                 open.truncate(1);
@@ -630,7 +630,7 @@ fn descriptors_run_out() {
     }
 }
 
-/// Nothing is left for a ring, or for a poller to watch it.
+/// No descriptor is left for a ring or a poller.
 #[test]
 fn no_descriptor_for_a_ring() {
     let Some(folder) = child_folder() else {
@@ -645,7 +645,7 @@ fn no_descriptor_for_a_ring() {
         }
         held.pop();
         let path = folder.join("a");
-        // On a slow machine the watchdog reads the state of threads, and has the last descriptor meanwhile.
+        // On a slow machine the watchdog may hold the last descriptor, because it reads the state of threads.
         let task = runtime.spawn(async move {
             loop {
                 match fs::read(&path).await {
@@ -661,7 +661,7 @@ fn no_descriptor_for_a_ring() {
     }
 }
 
-/// Everything that is done with files, once.
+/// Uses each file operation once.
 async fn some_of_everything(folder: PathBuf) {
     let (a, b) = (folder.join("a"), folder.join("b"));
     fs::write(&a, "some text").await.unwrap();
@@ -730,7 +730,7 @@ fn the_environment_chooses_if_the_builder_does_not() {
 mod forbidden {
     use super::*;
 
-    /// Makes a system call fail on this thread and those that it starts.
+    /// Makes a system call fail on this thread and on threads that it starts.
     fn forbid(call: libc::c_long, error: i32) {
         use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W};
         let step = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
@@ -783,7 +783,7 @@ mod forbidden {
         works_without_ring(test, call, libc::ENOSYS);
     }
 
-    /// The ring is there, and takes nothing.
+    /// The kernel sets up the ring and refuses submissions.
     #[test]
     fn submitting_to_a_ring() {
         let call = libc::SYS_io_uring_enter;
@@ -796,7 +796,7 @@ mod forbidden {
         works_without_ring("forbidden::asking_a_ring_what_it_can_do", call, libc::EPERM);
     }
 
-    /// Names are looked up by other means, and reads are tried by other means.
+    /// Without `openat2`, opens do not come from memory.
     #[test]
     fn opening_from_memory() {
         works_without_ring("forbidden::opening_from_memory", libc::SYS_openat2, libc::ENOSYS);

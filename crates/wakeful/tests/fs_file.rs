@@ -106,7 +106,7 @@ fn writes_at_offsets_leave_the_cursor_alone() {
         file.write_all_at(b"end", 1_000).await.unwrap();
         assert_eq!(file.stream_position().await.unwrap(), 0);
         file.write_all(b"start").await.unwrap();
-        // Accepted before, so there to be read.
+        // The read comes after the accepted write, so it sees the data.
         let mut part = [0; 6];
         file.read_exact_at(&mut part, 0).await.unwrap();
         data[..5].copy_from_slice(b"start");
@@ -171,7 +171,7 @@ fn a_dropped_read_loses_nothing() {
             let mut reading = pin!(file.read(&mut first));
             let polled = poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await;
             if let Poll::Ready(count) = polled {
-                // It was in memory after all.
+                // The data was in the page cache after all.
                 assert_eq!(count.unwrap(), 100);
                 return;
             }
@@ -226,7 +226,7 @@ fn no_bytes_are_no_end() {
     });
 }
 
-/// 2,000 pieces, more than wait in memory at once, some of them after a wait.
+/// Writes 2,000 pieces, more than the write queue holds, some of them after a yield.
 #[test]
 fn many_small_writes_arrive_in_order() {
     everywhere(|folder| async move {
@@ -485,7 +485,7 @@ fn a_buffer_has_room_for_something() {
     file.set_max_buf_size(0);
 }
 
-/// Opening a pipe waits for the other side, on whatever backend; it does not keep the thread.
+/// On every backend, opening a pipe waits for the other side and does not block the thread.
 #[test]
 fn opening_a_pipe_waits_for_the_other_side() {
     use rustix::fs::{CWD, FileType, Mode};
@@ -529,7 +529,7 @@ fn a_read_of_a_pipe_can_be_given_up() {
         drop(file);
         let mut write = std::fs::File::from(write);
         drop(folder);
-        // The reading end goes with the operation.
+        // The cancelled operation drops the reading end.
         loop {
             match write.write(b"hello") {
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
@@ -553,7 +553,7 @@ fn a_task_that_only_reads_gives_way() {
             }
         });
         poll_fn(|cx| {
-            // Within one poll of the task, however long that takes.
+            // All reads run within one poll of the task.
             let polled: Poll<()> = forever.as_mut().poll(cx);
             assert!(polled.is_pending());
             Poll::Ready(())
@@ -609,7 +609,7 @@ fn data_of_a_dropped_read_is_stale_after_a_write() {
     let folder = Folder::new();
     let path = folder.join("a");
     std::fs::write(&path, [b'a'; 4096]).unwrap();
-    // One thread, which does one after the other.
+    // The pool's only thread runs one operation after the other.
     let rt = Builder::new_current_thread()
         .file_backend(FileBackend::Pool)
         .max_blocking_threads(1)
@@ -638,7 +638,7 @@ fn a_file_that_is_leased_keeps_no_thread_waiting() {
     unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
     let rt = Builder::new_current_thread().enable_time().build().unwrap();
     rt.block_on(async {
-        // It may have to be learnt first that the file system is one that answers at once.
+        // The first open learns whether the file system answers at once.
         drop(File::open(&path).await.unwrap());
         drop(timeout(Duration::from_secs(60), File::open(&path)).await.unwrap().unwrap());
         let leased = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
@@ -674,7 +674,7 @@ fn a_write_at_a_place_of_a_pipe_waits_for_no_read_that_was_given_up() {
             .await;
             assert!(given_up);
         }
-        // Not for the read, which may never end. A ring takes no notice of the place.
+        // The write does not wait for the read, which may never end. A ring ignores the offset.
         let _ = pipe.write_at(b"x", 0).await;
         // Ends the read that was dropped.
         std::fs::write(&path, "y").unwrap();

@@ -52,7 +52,7 @@ fn whole_files_are_written_read_and_copied() {
     });
 }
 
-/// Files without a length that could be known.
+/// Files in `/proc` and devices have no known length.
 #[test]
 fn files_of_the_system_are_read_to_their_end() {
     everywhere(|_folder| async move {
@@ -89,7 +89,7 @@ fn folders_are_made_listed_and_removed() {
         DirBuilder::new().recursive(true).mode(0o750).create(folder.join("x/y")).await.unwrap();
         assert_eq!(mode("x/y") & 0o777, 0o750);
 
-        // More than are fetched at once.
+        // More entries than one system call returns.
         for number in 0..300 {
             std::fs::write(one.join(number.to_string()), "").unwrap();
         }
@@ -142,7 +142,7 @@ fn files_are_renamed_linked_and_removed() {
     });
 }
 
-/// Twice, so that what is known of the names is in memory the second time at the latest.
+/// Asks twice, so that the second time finds the names in the kernel's cache.
 #[test]
 fn metadata_of_files() {
     everywhere(|folder| async move {
@@ -159,7 +159,7 @@ fn metadata_of_files() {
             assert!(fs::symlink_metadata(&link).await.unwrap().is_symlink());
             assert!(fs::metadata(folder.path()).await.unwrap().is_dir());
             assert_fails(fs::metadata(&lost).await, ErrorKind::NotFound);
-            // By its number, as servers of files go by that.
+            // The error keeps its number, which file servers match on.
             let through_a_file = fs::metadata(a.join("b")).await.unwrap_err();
             assert_eq!(through_a_file.raw_os_error(), Some(20));
             assert!(fs::symlink_metadata(&lost).await.unwrap().is_symlink());
@@ -216,7 +216,7 @@ fn a_dropped_write_comes_to_its_end() {
     });
 }
 
-/// They say that they are empty, and some can only be read in one piece.
+/// Files in `/proc` have length 0, and some can only be read in one piece.
 #[test]
 fn files_of_the_kernel_are_read_whole() {
     everywhere(|_folder| async move {
@@ -227,7 +227,7 @@ fn files_of_the_kernel_are_read_whole() {
     });
 }
 
-/// A directory entry stays that of its folder, although another folder has the name by now.
+/// A directory entry refers to the folder that was read, even if another folder has its name now.
 #[test]
 fn an_entry_is_that_of_the_folder_that_was_read() {
     everywhere(|folder| async move {

@@ -31,7 +31,7 @@ use support::files::{BACKENDS, Folder, current_thread, multi_thread};
 use support::fuse::{CONTENTS, Request, Served};
 use support::runtimes::TestRuntime;
 
-/// Only a thread that waits inside the kernel comes near it.
+/// Only a test with a thread that is stuck inside the kernel reaches this limit.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// Runs something on a thread of its own; fails if it does not end.
@@ -74,7 +74,7 @@ where
     }
 }
 
-/// A terminal: the side of the program, and the side of the one who types and reads.
+/// Opens a pseudo-terminal. Returns the side of the program, and the side of the user.
 fn terminal() -> (StdFile, StdFile) {
     // SAFETY: a name of the kernel's, and descriptors that it has just opened.
     unsafe {
@@ -104,7 +104,7 @@ fn pipe() -> (StdFile, StdFile) {
 /// More than any of their buffers has room for.
 const LARGE: usize = 256 << 10;
 
-/// A task writes more than fits, another one of the same thread reads it.
+/// One task writes more than the buffer holds, and another task of the same thread reads it.
 async fn writes_and_reads((to, from): (StdFile, StdFile)) {
     let data: Vec<u8> = (0..LARGE).map(|at| (at % 251) as u8).collect();
     let expected = data.clone();
@@ -137,13 +137,13 @@ async fn reads_before_it_is_written((to, from): (StdFile, StdFile)) {
     assert_eq!(byte, *b"x");
 }
 
-/// A timer fires beside a write that no task reads yet.
+/// A timer fires while a write waits for space.
 async fn times_out_while_it_is_full((to, from): (StdFile, StdFile)) {
     let mut to = File::from_std(to);
     to.write_all(&vec![b'x'; LARGE]).await.unwrap();
     let full = timeout(Duration::from_millis(10), to.flush()).await;
     assert!(full.is_err(), "it cannot be written, and the timer has fired");
-    // Only now it is read.
+    // The data is read only now.
     let mut from = File::from_std(from);
     from.read_exact(&mut vec![0; LARGE]).await.unwrap();
     to.flush().await.unwrap();
@@ -204,29 +204,29 @@ impl Drop for NotifyAtEnd {
     }
 }
 
-/// An operation that is ready to be begun.
+/// An operation that has not started yet.
 struct Prepared(Operation);
 
 type Preparation = Pin<Box<dyn Future<Output = Prepared> + Send>>;
 type Operation = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// When the request comes.
+/// When the file system receives the request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Comes {
     /// Before the operation is over.
     Meanwhile,
-    /// Perhaps after the operation is over: a file that is dropped is closed by others.
+    /// Perhaps after the operation is over: another thread closes a dropped file.
     Later,
-    /// Meanwhile or not at all, by the backend.
+    /// Before the operation is over, or not at all. That depends on the backend.
     Perhaps,
 }
 
-/// What is done with the file system while it keeps back an answer.
+/// An operation that runs while the file system delays an answer.
 struct Case {
     what: &'static str,
     request: Request,
     comes: Comes,
-    /// Makes the operation; what it awaits before is answered.
+    /// Makes the operation. The file system answers requests before that.
     prepare: fn(Arc<Served>) -> Preparation,
 }
 
@@ -449,7 +449,7 @@ fn a_file_system_that_does_not_answer_stops_no_worker() {
                         let _over = over;
                         operation.await;
                     });
-                    // It runs on the same thread: only if that does not wait for the answer.
+                    // This task runs on the same thread, so it runs only if the thread does not wait for the answer.
                     arrived.notified().await;
                     fs.release();
                     operation.await.unwrap();
@@ -507,8 +507,7 @@ fn clones_wait_for_each_others_cursor_without_their_worker() {
     }
 }
 
-/// Files of the kernel that take as long as they like are never asked on the worker either; here only what they say is
-/// looked at.
+/// A worker never reads files that may block in the kernel. This test checks only their content.
 #[test]
 fn files_of_the_kernel_are_read() {
     on_single_workers("files of the kernel", || async {

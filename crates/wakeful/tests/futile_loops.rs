@@ -19,9 +19,9 @@ use wakeful::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
 use wakeful::task::{JoinSet, yield_now};
 use wakeful::time::{interval, sleep};
 
-/// A loop that was not reported by then fails the test.
+/// A loop that is not reported within this time fails the test.
 const LIMIT: Duration = Duration::from_secs(60);
-/// For how long an innocent loop runs. A futile one is reported after about a second.
+/// How long a loop without a defect runs. A futile loop is reported after about a second.
 const INNOCENT: Duration = Duration::from_millis(1_300);
 
 /// Tells a loop when to end: a report has come, or the time is over.
@@ -45,7 +45,7 @@ fn builders() -> [(&'static str, Builder); 2] {
     [("current_thread", Builder::new_current_thread()), ("multi_thread", multi_thread)]
 }
 
-/// A runtime, what it has reported, and the sign to stop at the first report.
+/// Builds a runtime. Returns its reports, and the signal that stops the loop at the first report.
 fn watched(builder: &mut Builder, limit: Duration) -> (Runtime, Reports, Stop) {
     let reports = Reports::default();
     let stop = Stop { reported: Arc::default(), until: Instant::now() + limit };
@@ -450,7 +450,7 @@ fn an_empty_join_set_or_a_closed_channel_beside_a_channel_of_another_crate() {
     });
 }
 
-/// The branch with the set waits on, for tasks that another round may spawn.
+/// The branch with the set goes on waiting, for tasks that another round may spawn.
 #[test]
 fn an_empty_join_set_in_a_branch_that_waits_on() {
     is_silent(|stop| {
@@ -596,7 +596,7 @@ async fn yield_by_hand() {
     .await;
 }
 
-/// The work is a few additions, less than a yield costs, and is counted in a variable of the task.
+/// The work is a few additions to a variable of the task. It costs less than a yield.
 #[test]
 fn a_task_that_yields_by_hand_and_works() {
     is_silent(|stop| {

@@ -38,8 +38,8 @@ fn assert_quoted(bug: &str, report: &Report) {
     assert!(differences.is_empty(), "{}", differences.concat());
 }
 
-/// Runs the fixed twin again and again, many at a time, on a machine that is busy, and one
-/// in a thousand with `true`, for longer than the bug needs to be noticed.
+/// Runs the fixed twin many times on a busy machine, several at once. One run in a thousand gets `true`: it lasts
+/// longer than the detection of the bug.
 fn no_report_of<F>(twin: impl Fn(bool) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -84,9 +84,9 @@ fn runtime() -> (Runtime, Receiver<Report>) {
 #[test]
 fn sleeping_with_the_thread() {
     let (rt, told) = runtime();
-    // Without the rescue nothing ticks while all workers sleep, however long that is. With it, the ticks of the time
-    // until the rescue are lost. A busy machine may also start the second sleeper when the first has ended. So the
-    // workers sleep for twice as long until there were 36 ticks, 10 echoes and a poll on a spare thread.
+    // Without the rescue the interval does not tick while all workers sleep. With it, only the ticks before the rescue
+    // are lost. A busy machine may start the second sleeper after the first has ended. So the sleep is doubled until
+    // there were 36 ticks, 10 echoes and a poll on a spare thread.
     let mut duration = Duration::from_millis(400);
     let mut counts = Vec::new();
     loop {
@@ -109,7 +109,7 @@ fn sleeping_with_the_thread() {
     for report in &blocked {
         assert_eq!(report.task().name(), Some("sleeper"));
         assert!(report.task().spawned_at().file().ends_with("stalls.rs"), "{report}");
-        // None: a spare thread was faster than the second worker.
+        // `None` means that a spare thread was faster than the second worker.
         assert!(report.worker().is_none_or(|worker| worker < WORKERS), "{report}");
         assert!(report.duration() >= Duration::from_millis(100), "{report}");
         let stack = report.stack();
@@ -118,7 +118,7 @@ fn sleeping_with_the_thread() {
     }
     assert_ne!(blocked[0].task().id(), blocked[1].task().id());
     let workers = [0, 1].map(|nth| blocked[nth].worker());
-    // The two that slept at the same time had different threads; with one attempt, those are the two.
+    // With one attempt, the two reports are about the tasks that slept at the same time, on different threads.
     if counts.len() == 1 {
         assert!(workers[0] != workers[1] || workers == [None, None], "{workers:?}");
     }
@@ -152,7 +152,7 @@ fn a_loop_without_an_await() {
     assert_eq!(blocked.task().name(), Some("number cruncher"));
     assert!(blocked.worker().is_some_and(|worker| worker < WORKERS));
     let stack = blocked.stack().to_vec();
-    // Others run meanwhile.
+    // Another task runs while this one blocks.
     rt.block_on(rt.spawn(async {})).unwrap();
     stop.store(true, Relaxed);
     blocks.join().unwrap();
@@ -259,7 +259,7 @@ fn stalls_of_a_current_thread_runtime() {
 /// A `block_on` future that delays a task is reported like a task.
 #[test]
 fn stalls_of_a_block_on() {
-    // In its first poll, or in a later one; of a task that was there before, or that it made.
+    // The future blocks in its first poll or in a later one. It delays an earlier task, or a task that it spawned.
     for (yields, spawns) in [(false, false), (true, false), (false, true)] {
         let (rt, told) = current_thread();
         let waits = || rt.spawn(async { sleep(LIMIT).await });

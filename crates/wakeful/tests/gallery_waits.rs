@@ -19,7 +19,7 @@ use gallery::Twin::{self, Buggy, Fixed};
 use gallery::{named, waits};
 use load::{Load, rounds};
 
-/// A report is there long before; only a bug of wakeful's comes near it.
+/// The time limit of a wait for a report. Only a bug of wakeful reaches it.
 const LIMIT: Duration = Duration::from_secs(600);
 const GALLERY: &str = "waits.rs";
 
@@ -169,7 +169,7 @@ fn a_deadlock_is_found_while_others_are_at_work() {
                 if let Ok(report) = told.try_recv() {
                     return report;
                 }
-                // Less than it takes to fall quiet.
+                // Shorter than the quiet period before a deadlock scan.
                 wakeful::time::sleep(Duration::from_millis(5)).await;
             }
         });
@@ -197,7 +197,7 @@ fn reading_and_writing() {
     no_report_of(waits::reading_and_writing);
 }
 
-/// Circles over what else can be held: permits, and the turn to compute a value.
+/// Cycles over semaphore permits, and over the turn to compute the value of a cell.
 #[test]
 fn permits_and_cells() {
     for (rt, told) in runtimes() {
@@ -271,7 +271,7 @@ fn a_ring_of_channels() {
         for (nth, edge) in edges.iter().enumerate() {
             let next = &edges[(nth + 1) % 3];
             let name = edge.task().name().unwrap();
-            // It has received last where its loop begins.
+            // The task last received at the start of its loop.
             let has = (next.task().name().unwrap(), Some(lines[0] - 5));
             assert_edge(edge, (name, "mpsc::Sender::send", lines[0]), has);
             assert_eq!(edge.holder(), next.task(), "{report}");
@@ -312,7 +312,7 @@ fn everything_asleep() {
 fn everything_asleep_alone() {
     // SAFETY: sets a timer that ends the process, and touches no memory.
     unsafe { libc::alarm(60) };
-    // One after the other: the threads of another runtime are other threads.
+    // One runtime after the other, because the threads of another runtime count as threads that may help.
     for mut builder in builders() {
         let (rt, told) = watched(builder.always_end_stuck_block_on(true));
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -384,7 +384,7 @@ fn a_closure_whose_panic_is_lost() {
 
 #[test]
 fn a_panic_that_was_looked_at_is_not_lost() {
-    // Silent: ten thousand panics are a lot to print.
+    // The hook prints no planted panic: there are ten thousand of them.
     std::panic::set_hook(Box::new(|info| {
         if info.payload().downcast_ref::<&str>() != Some(&"the price is not a number") {
             eprintln!("{info}");

@@ -12,7 +12,7 @@ use wakeful::net::TcpListener;
 use wakeful::runtime::{Builder, Runtime};
 use wakeful::task::{LocalSet, block_in_place};
 
-/// How often each of this process's threads that is called so has left the processor.
+/// Returns the context switches of this process's runtime threads, by thread name.
 fn switches() -> BTreeMap<String, u64> {
     let mut switches = BTreeMap::new();
     for thread in fs::read_dir("/proc/self/task").unwrap() {
@@ -42,7 +42,7 @@ fn nothing_wakes_up_by_itself() {
     });
     rt.spawn(async { wakeful::time::sleep(Duration::from_secs(100_000)).await });
     rt.block_on(rt.spawn(async {})).unwrap();
-    // The same on one thread.
+    // A current-thread runtime with a task that waits for a timer in the far future.
     let (end, ended) = wakeful::sync::oneshot::channel::<()>();
     let one_thread = thread::Builder::new().name("idle-root".to_owned()).spawn(|| {
         let rt = Builder::new_current_thread().enable_all().build().unwrap();
@@ -52,7 +52,8 @@ fn nothing_wakes_up_by_itself() {
             ended.await.unwrap();
         });
     });
-    // A runtime whose first worker never gets a thread: neither the watchdog nor the other worker stays awake for that.
+    // The first worker of this runtime never gets a thread. Neither the watchdog nor the other worker stays awake for
+    // it.
     let start = || assert_ne!(wakeful::runtime::worker_index(), Some(0), "planted");
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(2).enable_all().thread_name("idle-lost").on_thread_start(start);
@@ -95,7 +96,7 @@ fn nothing_wakes_up_by_itself() {
     run_a_task(&failing);
 }
 
-/// A runtime whose `on_thread_park` always panics: its thread is not started again before there is something to do.
+/// Returns a runtime whose `on_thread_park` always panics. Its thread starts again only when there is work.
 fn with_a_callback_that_panics() -> Runtime {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(1).enable_all().thread_name("idle-failing");
@@ -131,7 +132,7 @@ fn with_a_blocked_local_set() -> (mpsc::Sender<()>, thread::JoinHandle<()>) {
     (end, thread)
 }
 
-/// Only a bug comes near it.
+/// The time limit of a wait. Only a bug reaches it.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// A builder, and a flag that makes threads fail to start.

@@ -146,7 +146,7 @@ async fn a_seek_in_a_reader_counts_from_the_next_byte_and_empties_the_buffer() {
     assert_eq!(reader.read_u8().await.unwrap(), b'0', "a seek that failed is over");
 }
 
-/// Is at a place that is far from everything, and slow.
+/// A reader at a distant position, whose seeks return `Pending` first.
 #[derive(Debug)]
 struct Far {
     log: Vec<SeekFrom>,

@@ -85,7 +85,7 @@ async fn unwritten_data_of_copy_buf_stays_in_the_reader() {
     assert_eq!(writer.written, b"abcdef");
 }
 
-/// Says something only after it heard what it said before.
+/// A stream that sends its next bytes only after it received the echo of the last.
 #[derive(Default)]
 struct Echoing {
     heard: usize,

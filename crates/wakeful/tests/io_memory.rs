@@ -315,7 +315,7 @@ fn a_task_that_waits_is_listed_with_the_call_it_waits_in() {
             })
             .await;
             tell.send(line).unwrap();
-            // With both ends the last waker of this task goes.
+            // Dropping both ends drops the last waker of this task.
             drop(far);
             lose(read).await;
         });
@@ -332,7 +332,7 @@ fn a_task_that_waits_is_listed_with_the_call_it_waits_in() {
     }
 }
 
-/// Waits for ever without anything that could wake.
+/// Waits forever, and drops its waker.
 async fn lose<T>(_kept: T) {
     pending::<()>().await;
 }

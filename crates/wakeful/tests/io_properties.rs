@@ -27,7 +27,7 @@ fn rounds(round: impl AsyncFn(&mut TestRng)) {
     }
 }
 
-/// Text with line breaks of both kinds, letters of several bytes, and seldom something that is not text.
+/// Returns text with both kinds of line breaks and multi-byte characters. Sometimes it is not valid UTF-8.
 fn random_text(rng: &mut TestRng) -> Vec<u8> {
     let pieces: [&[u8]; 8] = [b"a", b"bc", b"\n", b"\r\n", b"\r", "€".as_bytes(), b" ", b"\xff"];
     let mut text = Vec::new();
@@ -88,7 +88,7 @@ impl Slow {
         Self { cursor: Cursor::new(data), rng: rng.branch() }
     }
 
-    /// How many bytes this time; `Pending` now and then.
+    /// Returns the size of the next piece, or sometimes `Pending`.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
         if self.rng.one_in(4) {
             cx.waker().wake_by_ref();
@@ -221,7 +221,7 @@ fn a_buffered_writer_writes_what_stds_does() {
         let mut oracle = std::io::BufWriter::with_capacity(capacity, Cursor::new(data.clone()));
         let mut writer = BufWriter::with_capacity(capacity, Slow::new(data, rng));
         for _ in 0..30 {
-            // At least one: behind the end, a cursor of std makes a difference between no write and an empty one.
+            // Writes at least one byte: behind its end, std's cursor treats an empty write differently from no write.
             let bytes = [random_bytes(30, rng), vec![7]].concat();
             match rng.below(5) {
                 0 => {
@@ -292,7 +292,7 @@ fn read_to_end_reads_all_data() {
         assert_eq!(script(&data, rng).read_to_end(&mut vec).await.unwrap(), data.len());
         assert_eq!(vec, [before.clone(), data.clone()].concat());
 
-        // A reader that clears its memory first.
+        // With a reader that initializes the buffer first.
         let mut vec = before.clone();
         assert_eq!(Slow::new(data.clone(), rng).read_to_end(&mut vec).await.unwrap(), data.len());
         assert_eq!(vec, [before, data].concat());

@@ -183,7 +183,7 @@ async fn vectors_and_cursors_are_writers() {
     assert_eq!(borrowed, b"b");
 }
 
-/// A writer with nothing but what it must have.
+/// A writer with only the required methods.
 #[derive(Default)]
 struct Plain(Vec<u8>);
 

@@ -34,7 +34,7 @@ impl Drop for Drops {
     }
 }
 
-/// On a current-thread runtime: lets every task that is ready have its turn, and a fresh budget at the end.
+/// Runs every ready task of a current-thread runtime. The caller has a fresh budget afterwards.
 async fn settle() {
     let last = wakeful::spawn(async {});
     while !last.is_finished() {
@@ -42,7 +42,7 @@ async fn settle() {
     }
 }
 
-/// Waits for its turn, with something in its hands.
+/// Holds a value until the sender sends.
 async fn hold<T>(until: oneshot::Receiver<T>, _held: impl Send) -> T {
     until.await.expect("the sender is kept until it sends")
 }
@@ -66,7 +66,7 @@ fn outputs_come_in_the_order_in_which_tasks_end() {
             assert!(set.join_next().await.is_none());
         });
     }
-    // They are taken out later, in the order of then.
+    // The outputs are taken later, in the order in which the tasks ended.
     let runtime = current_thread();
     runtime.block_on(async {
         let mut set = JoinSet::new();
@@ -144,7 +144,7 @@ fn ids_tell_the_tasks_apart() {
     }
 }
 
-/// Fills a set and has its tasks end one by one, the last first: a search from the front would be at its worst.
+/// Fills a set, and ends its tasks one by one, the last one first. That is the worst case of a search from the front.
 async fn end_one_by_one(set: &mut JoinSet<usize>, tasks: usize) {
     let mut senders = Vec::new();
     for n in 0..tasks {
@@ -170,7 +170,7 @@ fn many_tasks_are_given_out_once_each() {
     runtime.block_on(async {
         let mut set = JoinSet::new();
         end_one_by_one(&mut set, TASKS).await;
-        // And once more, on the memory that this has left.
+        // Fills the set again, in the memory of the ended tasks.
         for n in 0..TASKS {
             set.spawn(async move { n });
         }
@@ -259,7 +259,7 @@ fn a_task_without_budget_loses_no_output() {
         assert!(joined.into_iter().eq(0..TASKS));
         assert_eq!(refused, 2, "128 in each poll of this future");
 
-        // Spawning and looking need no budget, not even to find what ended.
+        // `spawn` and `try_join_next` spend no budget, even if a task has ended.
         for n in 0..TASKS {
             consume_budget().now_or_never();
             set.spawn(async move { n });
@@ -269,7 +269,7 @@ fn a_task_without_budget_loses_no_output() {
         let looked = std::iter::from_fn(|| set.try_join_next()).map(Result::unwrap);
         assert!(looked.eq(0..TASKS));
 
-        // One that awaits them all gives way in between, and is back.
+        // A task that awaits them all yields in between.
         for n in 0..TASKS {
             set.spawn(async move { n });
         }
@@ -346,7 +346,7 @@ fn a_waker_is_dropped_outside_of_the_lock() {
             self.next_runs.get_mut().unwrap().recv().unwrap();
         }
     }
-    // With one thread the second closure starts when the end of the first was seen to.
+    // On one thread, the second closure starts after the completion of the first was handled.
     let runtime = watch("one", Builder::new_current_thread().max_blocking_threads(1));
     let (end_it, ends) = std_mpsc::channel();
     let (runs, next_runs) = std_mpsc::channel();
@@ -421,7 +421,7 @@ fn detached_tasks_go_on_alone() {
             set.detach_all();
             assert!(set.is_empty());
             assert!(set.join_next().await.is_none());
-            // Their slots have new tenants when they end.
+            // Other tasks have their slots when they end.
             for n in 0..20 {
                 set.spawn(async move { assert!(n < 20) });
             }

@@ -275,7 +275,7 @@ fn tasks_end_on_other_threads_while_the_set_is_polled() {
             joined += 1;
         }
         assert_eq!(joined, spawned);
-        // Those that were detached are on their way.
+        // Waits for the detached tasks.
         while ended.load(SeqCst) < spawned {
             yield_now().await;
         }
@@ -349,7 +349,7 @@ fn a_set_is_as_free_as_its_outputs() {
     let mut set = JoinSet::<std::cell::Cell<u32>>::new();
     send(set.join_next());
     send(set.shutdown());
-    // What matters for outputs that may not move: the set compiles without Send.
+    // A set of outputs that are not `Send` compiles.
     let local = LocalSet::new();
     let mut set = JoinSet::new();
     set.spawn_local_on(async { Rc::new(1) }, &local);
