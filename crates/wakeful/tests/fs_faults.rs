@@ -390,7 +390,7 @@ fn without_io_the_pool_does_it() {
 
 /// A paused clock does not jump while a file is being read.
 #[test]
-fn time_does_not_pass_meanwhile() {
+fn a_paused_clock_stands_while_a_file_is_read() {
     for backend in BACKENDS {
         let mut builder = Builder::new_current_thread();
         let runtime = support::files::with(backend, builder.start_paused(true));
@@ -567,7 +567,7 @@ fn an_append_that_runs_out_of_room() {
 
 /// Uses a file system of 64 KiB if the machine can mount one, and a limit on file sizes in any case.
 #[test]
-fn a_disk_that_runs_full() {
+fn a_full_disk_loses_no_written_byte() {
     let mounted = |folder: &Path| folder.join("mounted").exists();
     if let Some(folder) = child_folder() {
         let kind = if mounted(&folder) { ErrorKind::StorageFull } else { ErrorKind::FileTooLarge };
@@ -575,14 +575,14 @@ fn a_disk_that_runs_full() {
     }
     let folder = Folder::new();
     let limit = "trap '' XFSZ; ulimit -f 128 || exit 1";
-    assert_passed(&in_child("a_disk_that_runs_full", limit, folder.path()));
+    assert_passed(&in_child("a_full_disk_loses_no_written_byte", limit, folder.path()));
 
     let disk = folder.join("disk");
     std::fs::create_dir(&disk).unwrap();
     let mount = "mount -t tmpfs -o size=64k none \"$WAKEFUL_TEST_FOLDER\" || exit 77
         : > \"$WAKEFUL_TEST_FOLDER/mounted\"";
     let script = format!("exec unshare -m sh -c '{mount}\nexec \"$0\" \"$@\"' \"$0\" \"$@\"");
-    let output = in_child("a_disk_that_runs_full", &script, &disk);
+    let output = in_child("a_full_disk_loses_no_written_byte", &script, &disk);
     let cannot_mount = matches!(output.status.code(), Some(1 | 77 | 126 | 127));
     if !cannot_mount || String::from_utf8_lossy(&output.stdout).contains("running 1 test") {
         assert_passed(&output);
@@ -590,11 +590,15 @@ fn a_disk_that_runs_full() {
 }
 
 #[test]
-fn descriptors_run_out() {
+fn without_descriptors_operations_return_the_error() {
     let Some(folder) = child_folder() else {
         let folder = Folder::new();
         std::fs::write(folder.join("a"), "text").unwrap();
-        return assert_passed(&in_child("descriptors_run_out", "ulimit -n 40", folder.path()));
+        return assert_passed(&in_child(
+            "without_descriptors_operations_return_the_error",
+            "ulimit -n 40",
+            folder.path(),
+        ));
     };
     for backend in BACKENDS {
         for runtime in both(backend) {
@@ -632,11 +636,15 @@ fn descriptors_run_out() {
 
 /// No descriptor is left for a ring or a poller.
 #[test]
-fn no_descriptor_for_a_ring() {
+fn without_a_descriptor_for_a_ring_files_are_read() {
     let Some(folder) = child_folder() else {
         let folder = Folder::new();
         std::fs::write(folder.join("a"), "text").unwrap();
-        return assert_passed(&in_child("no_descriptor_for_a_ring", "ulimit -n 40", folder.path()));
+        return assert_passed(&in_child(
+            "without_a_descriptor_for_a_ring_files_are_read",
+            "ulimit -n 40",
+            folder.path(),
+        ));
     };
     for runtime in both(FileBackend::Uring) {
         let mut held = Vec::new();

@@ -213,7 +213,7 @@ fn parts_are_written_in_order_and_within_the_limit() {
 }
 
 #[test]
-fn no_bytes_are_no_end() {
+fn an_empty_read_is_not_the_end() {
     everywhere(|folder| async move {
         let (path, data) = filled(&folder, "a", 10);
         let mut file = OpenOptions::new().read(true).write(true).open(&path).await.unwrap();
@@ -361,7 +361,7 @@ fn a_file_that_is_busy_is_not_given_away() {
 }
 
 #[test]
-fn times_and_permissions() {
+fn times_and_permissions_can_be_set() {
     use std::os::unix::fs::PermissionsExt;
     everywhere(|folder| async move {
         let (path, _) = filled(&folder, "a", 10);

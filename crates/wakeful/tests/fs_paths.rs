@@ -144,7 +144,7 @@ fn files_are_renamed_linked_and_removed() {
 
 /// Asks twice, so that the second time finds the names in the kernel's cache.
 #[test]
-fn metadata_of_files() {
+fn metadata_agrees_with_std() {
     everywhere(|folder| async move {
         let (a, data) = filled(&folder, "a", 1_234);
         let (link, lost) = (folder.join("link"), folder.join("lost"));

@@ -258,7 +258,7 @@ fn stalls_of_a_current_thread_runtime() {
 
 /// A `block_on` future that delays a task is reported like a task.
 #[test]
-fn stalls_of_a_block_on() {
+fn a_block_on_that_delays_a_task_is_reported() {
     // The future blocks in its first poll or in a later one. It delays an earlier task, or a task that it spawned.
     for (yields, spawns) in [(false, false), (true, false), (false, true)] {
         let (rt, told) = current_thread();

@@ -37,7 +37,7 @@ async fn small_reads_come_from_the_buffer_and_large_ones_go_past_it() {
 }
 
 #[wakeful::test]
-async fn too_much_consumed_is_all() {
+async fn consuming_too_much_consumes_all() {
     let mut reader = BufReader::new(&b"abc"[..]);
     assert_eq!(reader.fill_buf().await.unwrap(), b"abc");
     reader.consume(usize::MAX);

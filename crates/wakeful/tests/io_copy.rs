@@ -45,7 +45,7 @@ async fn copy_reads_8_kib_at_a_time() {
 }
 
 #[wakeful::test]
-async fn errors_end_it() {
+async fn an_error_ends_the_copy() {
     let failing = || ScriptedIo::reads([give("ab"), Act::Fail(ErrorKind::TimedOut)]);
     let full = || ScriptedIo::writes([Act::Take(1), Act::Take(0)]);
     let broken = || ScriptedIo::writes([Act::Fail(ErrorKind::BrokenPipe)]);

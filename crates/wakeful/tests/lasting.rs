@@ -95,7 +95,7 @@ where
 
 // Locks and permits.
 
-/// Checks the story of a holder that sleeps, with two waiters. The text names all of it.
+/// Checks the report of a holder that sleeps, with two waiters. Its text names all three tasks.
 fn check_slow(report: &SlowHolder, kind: &str, clock: Clock, acquired_at: u32) {
     let text = report.to_string();
     assert_eq!((report.kind(), report.waiters()), (kind, 2), "{text}");
@@ -234,7 +234,7 @@ fn a_long_queue_is_no_slow_holder() {
     });
 }
 
-/// The holder of the second lock waits for the first. Only the first is to blame.
+/// The holder of the second lock waits for the first. Only the holder of the first is reported.
 #[test]
 fn only_the_last_holder_of_a_chain_is_named() {
     on_both!(async |clock: Clock| {
@@ -263,7 +263,7 @@ fn only_the_last_holder_of_a_chain_is_named() {
     });
 }
 
-/// A deadlock is told as a deadlock.
+/// Tasks in a deadlock are reported as a deadlock only.
 #[test]
 fn a_deadlock_is_no_slow_holder() {
     on_both!(async |clock: Clock| {
@@ -330,7 +330,7 @@ fn a_pool_that_shares_a_receiver_is_no_slow_holder() {
     });
 }
 
-/// Every lock is held for too long. One observation tells of eight.
+/// Every lock is held for too long. One observation reports eight of them.
 #[test]
 fn many_slow_holders_are_not_told_all_at_once() {
     paused().block_on(async {
@@ -352,7 +352,7 @@ fn many_slow_holders_are_not_told_all_at_once() {
     });
 }
 
-/// The watchdog reports it, once.
+/// The watchdog reports a slow holder once.
 #[test]
 fn the_watchdog_tells_of_a_slow_holder() {
     let (tell, told) = channel();
@@ -383,7 +383,7 @@ fn the_watchdog_tells_of_a_slow_holder() {
         assert_eq!(found.waiters(), 2, "{found}");
         end.send(()).unwrap();
         driver.join().unwrap();
-        // On a busy machine the workers may need longer to end than that.
+        // On a busy machine the shutdown may last long enough for a `SlowShutdown` report.
         let left = told.try_iter().filter(|report| !matches!(report, Report::SlowShutdown(_)));
         assert_eq!(left.map(|report| report.kind()).collect::<Vec<_>>(), [""; 0]);
     }
@@ -457,7 +457,7 @@ fn tasks_that_only_become_more() {
     });
 }
 
-/// A burst that ends, tasks that run now and then, and tasks that are meant to wait.
+/// A burst that ends, tasks that run from time to time, and tasks that wait on purpose are no leak.
 #[test]
 fn tasks_that_are_many_and_no_leak() {
     paused().block_on(async {
@@ -606,7 +606,7 @@ fn an_aborted_closure_that_still_runs() {
     });
 }
 
-/// An abort in the queue takes effect.
+/// An abort of a queued closure takes effect.
 #[test]
 fn an_aborted_closure_that_never_ran() {
     let mut builder = Builder::new_current_thread();

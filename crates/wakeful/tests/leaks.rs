@@ -20,9 +20,9 @@ use support::counting::Counting;
 #[global_allocator]
 static MEMORY: Counting = Counting::new();
 
-/// The first round fills what a thread or the process keeps for good.
+/// The first round fills caches that a thread or the process keeps.
 const ROUNDS: usize = 6;
-/// Finished, one after the other and all at once.
+/// Tasks that finish in each round.
 const TASKS: usize = 100_000;
 
 /// Values that outlive the runtime.
@@ -46,7 +46,7 @@ async fn leave_waker(to: mpsc::Sender<Waker>) {
     .await
 }
 
-/// Tasks that come to their end in every way there is.
+/// Runs tasks that end in every way: by output, panic, abort and drop.
 async fn run_tasks() {
     for _ in 0..TASKS / 1_000 {
         let batch: Vec<_> = (0..1_000).map(|n| wakeful::spawn(async move { n })).collect();
@@ -61,7 +61,7 @@ async fn run_tasks() {
             .map(|_: ()| ())
             .unwrap_err();
         drop(wakeful::spawn(async { std::panic::resume_unwind(Box::new(text(0))) }).abort_handle());
-        // Aborted in the queue, where it is by its own wish.
+        // Aborted while it is queued, because it yields in a loop.
         let yields: JoinHandle<()> = wakeful::spawn(async {
             loop {
                 yield_now().await
@@ -96,7 +96,7 @@ async fn run_tasks() {
     }
 }
 
-/// Tasks that are still there, in every state, when the runtime goes.
+/// Leaves tasks in every state for the shutdown.
 fn leave_tasks(runtime: &Runtime, left: &mut Left) {
     let (to, wakers) = mpsc::channel();
     for n in 0..200 {
@@ -162,7 +162,7 @@ fn outlive(left: Left, handle: &Handle) {
     left.aborts.iter().for_each(AbortHandle::abort);
     for (n, join) in left.joins.into_iter().enumerate() {
         if n % 2 == 0 {
-            // Finished or cancelled; the rest is dropped with its output inside.
+            // These handles are awaited. The others are dropped with the output inside.
             drop(executor::block_on(join));
         }
     }
@@ -189,7 +189,7 @@ fn memory_is_the_same_after_every_round() {
     wait_in_a_channel();
     let mut after = Vec::with_capacity(ROUNDS);
     for nth in 0..ROUNDS {
-        // A late round in which the thread has to wait, on every machine.
+        // Makes the thread wait in the last round, on every machine.
         if nth == ROUNDS - 1 {
             wait_in_a_channel();
         }

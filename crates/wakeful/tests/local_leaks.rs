@@ -23,7 +23,7 @@ use support::waker_store::WakerStore;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting::new();
 
-/// A task in every state there is, wakers and handles that outlive the set, drops that wake and spawn.
+/// Drops a set with tasks in every state. Wakers and handles outlive the set, and drops wake and spawn tasks.
 fn set_that_goes_with_its_tasks(runtime: &Runtime) {
     struct Opens(Rc<WakerStore>);
     impl Drop for Opens {
@@ -94,13 +94,13 @@ fn members_that_end_in_every_way(runtime: &Runtime) {
     });
 }
 
-/// A burst is not kept for ever by a set that lives on.
+/// A set frees the memory of a burst although it lives on.
 fn burst(runtime: &Runtime) {
     runtime.block_on(async {
         let mut set = JoinSet::new();
         set.spawn(async { 0 });
         set.join_next().await.unwrap().unwrap();
-        // The runtime keeps the memory of ended tasks; let it have enough first.
+        // The runtime's arena keeps its memory, so it grows to its full size first.
         let batch: Vec<_> = (0..2000).map(|n| wakeful::spawn(async move { n })).collect();
         for task in batch {
             task.await.unwrap();
@@ -117,7 +117,7 @@ fn burst(runtime: &Runtime) {
     });
 }
 
-/// Named tasks that find no place to be spawned on.
+/// Spawns named local tasks outside of a set, which is refused.
 fn refused_by_name(_runtime: &Runtime) {
     let named = task::Builder::new().name("unpolled");
     let refused = panic_site(move || named.spawn_local(async {}));
@@ -136,7 +136,7 @@ fn no_round_leaves_memory_behind() {
         ("named tasks that are refused", refused_by_name),
     ];
     for (name, scenario) in scenarios {
-        // The first rounds fill what is kept for later: the runtime's cells, the thread's root.
+        // The first rounds fill the caches: the arena's cells, and the thread's `block_on` state.
         for _ in 0..3 {
             scenario(&runtime);
         }

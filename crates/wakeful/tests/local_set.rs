@@ -185,7 +185,7 @@ fn a_local_runtime_is_a_place_for_local_tasks_too() {
 fn of_a_set_and_a_local_runtime_the_one_entered_last_counts() {
     let (runtime, set) = (local(), LocalSet::new());
     let entered_set = set.enter();
-    // If this went to the set, which is not polled, it would wait for ever.
+    // A task that goes to the set waits forever, because the set is not polled.
     assert_eq!(runtime.block_on(async { spawn_local(async { 1 }).await.unwrap() }), 1);
     let entered_runtime = runtime.enter();
     let on_runtime = spawn_local(async { 2 });
@@ -196,7 +196,7 @@ fn of_a_set_and_a_local_runtime_the_one_entered_last_counts() {
     assert!(!on_set.is_finished(), "the runtime does not run the set");
     assert_eq!(runtime.block_on(set.run_until(on_set)).unwrap(), 3);
 
-    // A runtime without a place for local tasks changes nothing.
+    // A runtime without local tasks changes nothing.
     let entered_set = set.enter();
     let other = current_thread();
     let mut on_set = None;
@@ -290,7 +290,7 @@ fn busy_tasks_starve_no_other_task() {
             yield_now().await;
         }
         wakeful::spawn(async {}).await.unwrap();
-        // A task that is woken from another thread comes by another way.
+        // A task that another thread wakes goes through the injector.
         let (tx, rx) = oneshot::channel();
         let woken = spawn_local(rx);
         yield_now().await;
@@ -343,7 +343,7 @@ fn a_guard_may_outlive_the_set() {
     log.assert_dropped_here(2);
     drop(guard);
     assert!(executor::block_on(late).unwrap_err().is_cancelled());
-    // One that is never dropped at all does no harm either.
+    // A leaked guard does no harm either.
     std::mem::forget(LocalSet::new().enter());
     drop(spawn_local(async {}));
 }
@@ -383,7 +383,7 @@ fn blocking_in_place_is_refused_inside() {
     executor::block_on(set.run_until(async { block_in_place(|| ()) }));
 }
 
-/// A worker may run a set to its end inside of one poll; its own memory and queue are its own again afterwards.
+/// A worker may run a set to its end inside of one poll. Afterwards it uses its own arena and queue again.
 #[test]
 fn a_worker_may_poll_a_set_of_its_own() {
     let runtime = multi_thread(2);
@@ -408,7 +408,7 @@ fn a_worker_may_poll_a_set_of_its_own() {
 #[test]
 fn tasks_have_a_budget_of_their_own() {
     let runtime = current_thread();
-    // How much can be spent in the poll that this is called in.
+    // Returns how much budget the current poll has left.
     let spend = || async {
         let spent = Cell::new(0);
         let mut all = pin!(async {

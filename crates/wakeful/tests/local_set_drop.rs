@@ -22,7 +22,7 @@ use support::not_send::DropLog;
 use support::runtimes::{bound_this_binary, current_thread, multi_thread, runtimes};
 use support::waker_store::WakerStore;
 
-/// Whatever a test starts, it runs fewer rounds where each step is interpreted.
+/// Rounds of each test. Miri is slow.
 const ROUNDS: usize = if cfg!(miri) { 5 } else { 500 };
 
 #[test]
@@ -54,7 +54,7 @@ fn dropping_the_set_drops_tasks_in_every_state_on_its_thread() {
         }));
         assert_eq!(store.len(), 2);
         let mut wakers = store.take();
-        // One of the waiting tasks is woken, from another thread, and lies in the injector.
+        // Another thread wakes one of the waiting tasks, so it is in the injector.
         let woken = wakers.pop().unwrap();
         thread::spawn(move || woken.wake()).join().unwrap();
         log.assert_dropped_here(0);
@@ -178,7 +178,7 @@ fn tasks_are_woken_from_other_threads() {
                     })
                 })
                 .collect();
-            // The set is polled while the threads are at it, and until all have ended.
+            // The set is polled until all threads have ended.
             wakeful::task::spawn_blocking(|| {
                 threads.into_iter().for_each(|thread| thread.join().unwrap());
             })
@@ -244,7 +244,7 @@ fn wakes_and_aborts_may_race_with_the_end_of_the_set() {
         drop(set);
         log.assert_dropped_here(THREADS * 2);
         for thread in threads {
-            // Aborted, or just done before.
+            // The task was aborted, or had completed just before.
             if let Err(error) = runtime.block_on(thread.join().unwrap()) {
                 assert!(error.is_cancelled());
             }
@@ -263,7 +263,7 @@ fn abort_from_another_thread_drops_the_future_on_the_set_thread() {
             drop(not_send);
         });
         set.block_on(&runtime, yield_now());
-        // Aborted and awaited on another thread, dropped on this one.
+        // Another thread aborts and awaits the task. This thread drops its future.
         let (tx, rx) = oneshot::channel();
         let awaiting = thread::spawn(move || {
             join.abort();

@@ -197,7 +197,7 @@ fn several_futures_drive_one_set_and_each_is_enough() {
     assert!(poll_with(long.as_mut(), &first_waker).is_pending());
     assert!(poll_with(short.as_mut(), &second_waker).is_pending());
 
-    // The future that was polled last is dropped: the other must take over.
+    // The future that was polled last is dropped, so work must wake the other one.
     tx.send(()).unwrap();
     assert_eq!((first.take(), second.take()), (0, 1), "the future itself was woken");
     assert!(poll_with(short.as_mut(), &second_waker).is_ready());
@@ -206,7 +206,7 @@ fn several_futures_drive_one_set_and_each_is_enough() {
     set.spawn_local(async {});
     assert_eq!((first.take(), second.take()), (1, 0));
 
-    // One that spawns in its last poll does leave work behind.
+    // A future that spawns in its last poll leaves work behind.
     assert!(poll_with(long.as_mut(), &first_waker).is_pending());
     let mut spawning = pin!(set.run_until(async { drop(spawn_local(async {})) }));
     assert!(poll_with(spawning.as_mut(), &second_waker).is_ready());
@@ -303,7 +303,7 @@ fn orphans_meet_the_runtimes_policy() {
 fn nothing_is_reported_of_tasks_that_go_down_with_their_set() {
     for runtime in runtimes() {
         let set = LocalSet::new();
-        // Each holds the waker of the other: whichever goes first, the other is left without.
+        // Each task holds the waker of the other. The first one to be dropped makes the other an orphan.
         let stores = [WakerStore::default(), WakerStore::default()];
         let waits = [stores[1].wait(), stores[0].wait()];
         let tasks: Vec<_> = stores

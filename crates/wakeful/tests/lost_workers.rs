@@ -137,7 +137,7 @@ fn timers_and_sockets_of_a_worker_whose_thread_is_not_replaced_are_served() {
     });
 }
 
-/// With one worker and no other thread, the thread in `block_on` turns the driver.
+/// With one worker and no other thread, the thread in `block_on` polls the driver.
 #[test]
 fn a_wait_in_place_is_served_although_there_is_no_other_thread() {
     must_end(|| {
@@ -186,7 +186,8 @@ fn a_worker_gets_a_thread_as_soon_as_there_is_one() {
     });
 }
 
-/// Every worker's thread ends, and none can be started: waits in `block_on` go on, and so does the rest afterwards.
+/// Every worker's thread ends, and no thread can be started. Waits in `block_on` still end, and tasks run again
+/// afterwards.
 #[test]
 fn a_runtime_without_threads_serves_block_on_and_recovers() {
     must_end(|| {

@@ -12,7 +12,7 @@ use futures::executor::block_on;
 
 type Trace = Rc<RefCell<Vec<String>>>;
 
-/// Notes each poll and its drop; returns `output` at poll number `ready_at`, counted from 1.
+/// Records each poll and its drop. Returns `output` at poll number `ready_at`, counted from 1.
 struct Traced<T> {
     name: &'static str,
     ready_at: u32,
@@ -91,7 +91,7 @@ fn a_finished_future_is_dropped_at_once_and_not_polled_again() {
     assert_eq!(trace.take(), ["c", "drop c"]);
 }
 
-/// Polls until ready; how many polls that took, and the output.
+/// Polls until the future is ready. Returns the number of polls, and the output.
 fn polls_until_ready<T>(future: impl Future<Output = T>) -> (u32, T) {
     let mut future = pin!(future);
     let mut polls = 1;
@@ -183,7 +183,7 @@ fn of_two_errors_the_one_polled_first_is_reported() {
     let trace = Trace::default();
     let fail_in_second_poll = |name| traced(&trace, name, 2, Err::<(), _>(name));
 
-    // In the second poll it is b's turn to go first.
+    // The second poll polls `b` first.
     let mut joined =
         pin!(async { wakeful::try_join!(fail_in_second_poll("a"), fail_in_second_poll("b")) });
     assert!(poll_once(joined.as_mut()).is_pending());

@@ -267,8 +267,7 @@ mod other_attributes {
         panic!("before");
     }
 
-    // Ignored so that it is seen to be: an attribute below the macro's own has to come through, and if it were lost,
-    // this would run and fail.
+    // The macro must keep attributes below its own. If it lost `#[ignore]`, this test would run and fail.
     #[wakeful::test]
     #[ignore = "to see that it is ignored"]
     async fn ignored() {
@@ -332,7 +331,7 @@ mod names {
     }
 }
 
-/// The body's future is pinned where it is made. Moved even once, it would not fit into this stack.
+/// The body's future is pinned where it is made. A second copy would not fit into this stack.
 #[test]
 fn a_large_body_takes_its_size_once() {
     const LARGE: usize = 1 << 20;

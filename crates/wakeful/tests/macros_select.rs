@@ -30,7 +30,7 @@ impl Trace {
     }
 }
 
-/// Notes each poll and its drop; ready at poll number `ready_at` (counted from 1), if ever.
+/// Records each poll and its drop. Ready at poll number `ready_at` (counted from 1), or never.
 struct Traced {
     name: &'static str,
     ready_at: Option<u32>,
@@ -132,7 +132,7 @@ fn each_poll_goes_once_round_from_a_random_branch() {
         let polls = trace.take().into_iter().filter(|event| event.starts_with("poll"));
         orders.insert(polls.map(|event| event["poll ".len()..].to_owned()).collect::<String>());
     }
-    // Starting at the disabled branch is starting at the next one.
+    // A start at the disabled branch is a start at the next branch.
     assert_eq!(Vec::from_iter(orders), ["acd", "cda", "dac"]);
 }
 
@@ -249,7 +249,7 @@ fn handlers_are_code_of_the_surrounding_function() {
     assert_eq!(block_on(returns(true)), Ok("returned"));
     assert_eq!(block_on(returns(false)), Err("invalid digit found in string".to_owned()));
 
-    // The same in the expressions of a future and of a condition.
+    // `select!` also accepts this in the expression of a future and of a condition.
     async fn question_mark() -> Option<u32> {
         Some(wakeful::select! {
             n = ready(Some(1)?), if Some(true)? => n,

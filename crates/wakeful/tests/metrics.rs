@@ -22,7 +22,7 @@ fn wait_until_asleep(metrics: &RuntimeMetrics, worker: usize) {
     }
 }
 
-/// Keeps its thread at work until the clock has moved so far.
+/// Keeps its thread busy for this duration.
 fn work(duration: Duration) {
     let started = Instant::now();
     while started.elapsed() < duration {
@@ -89,7 +89,7 @@ fn busy_workers_count_busy_time_and_parked_ones_do_not() {
                 work(WORK);
             });
             rt.block_on(task).unwrap();
-            // On many threads the turn ends when the worker falls asleep.
+            // On a multi-thread runtime the round ends when the worker parks.
             if rt.name == "multi_thread" {
                 wait_until_asleep(&metrics, 0);
             }
@@ -203,10 +203,10 @@ fn polls_are_counted_with_the_turn_that_ends_with_its_block_on_or_in_place() {
 fn a_long_poll_is_counted_wherever_in_a_turn_it_comes() {
     const SEEN: Duration = Duration::from_millis(20);
     const TIMES: u32 = 3;
-    /// Keeps its thread busy until a dump shows that for long enough.
+    /// Keeps its thread busy until a dump shows a poll of this duration.
     fn work_until_seen() {
         let (handle, own) = (Handle::current(), wakeful::task::id());
-        // The limit is that of a test that hangs.
+        // The limit is for a test that hangs.
         let started = Instant::now();
         while handle.dump().find(own).unwrap().busy() < SEEN {
             assert!(started.elapsed() < Duration::from_secs(60), "no dump shows the poll");
@@ -215,7 +215,7 @@ fn a_long_poll_is_counted_wherever_in_a_turn_it_comes() {
     for rt in serial_runtimes() {
         for _ in 0..TIMES {
             rt.block_on(async {
-                // Turns have many polls by then, and the one in the middle is not the first of its own.
+                // After this, rounds have many polls, and the long poll is not the first of its round.
                 for task in Vec::from_iter((0..500).map(|_| wakeful::spawn(async {}))) {
                     task.await.unwrap();
                 }

@@ -30,7 +30,7 @@ fn polls(metrics: &RuntimeMetrics) -> u64 {
     sum(metrics, RuntimeMetrics::worker_poll_count)
 }
 
-/// A runtime of every kind, without rescue: a spare worker is no worker, and what it wakes is remote.
+/// Returns a runtime of every kind, without rescue. A wake-up on a spare worker would count as remote.
 fn runtimes() -> [TestRuntime; 3] {
     let mut builders = [(); 3].map(|()| Builder::new_multi_thread());
     builders[0] = Builder::new_current_thread();
@@ -49,7 +49,7 @@ fn run(runtime: Runtime, main: impl Future<Output = ()> + Send + 'static) -> Run
     metrics
 }
 
-/// Each schedule is local or remote, and leads to one poll, or to the end of the task.
+/// Each schedule is local or remote. It leads to one poll, or the task ends without one.
 #[test]
 fn each_schedule_is_local_or_remote() {
     for rt in runtimes() {
@@ -144,7 +144,7 @@ fn stolen_tasks_are_counted_one_by_one() {
     });
     let stolen = sum(&metrics, RuntimeMetrics::worker_steal_count);
     let steals = sum(&metrics, RuntimeMetrics::worker_steal_operations);
-    // Or the watchdog was quicker, and has moved the task to the injector.
+    // None is stolen if the watchdog has moved the task to the injector first.
     assert!([(1, 1), (0, 0)].contains(&(stolen, steals)), "{stolen} tasks in {steals} steals");
 }
 

@@ -30,7 +30,7 @@ fn every_counter_is_on_the_page() {
         for task in tasks {
             task.await.unwrap();
         }
-        // Two that wake each other, on the worker where they are.
+        // Two tasks that wake each other, on one worker.
         let (tx, mut rx) = mpsc::channel::<u32>(1);
         let (back, mut forth) = mpsc::channel::<u32>(1);
         let echo = wakeful::spawn(async move {
@@ -106,9 +106,8 @@ fn every_counter_is_on_the_page() {
     );
 }
 
-/// Holds the page against the text exposition format: a family has its help and its type
-/// once, before its samples, which stand together; names and labels are made of what they
-/// may be made of; buckets only grow, and the last is the count.
+/// Checks the page against the text exposition format. A family has its help and type once, before its samples, which
+/// are adjacent. Names and labels have only allowed characters. Buckets only grow, and the last is the count.
 fn check_format(page: &str) {
     assert!(page.ends_with('\n'));
     let (mut families, mut family, mut kind) = (Vec::new(), "", "");

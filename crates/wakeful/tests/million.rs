@@ -25,7 +25,7 @@ const BATCH: usize = 200;
 /// The most bytes of an idle task with an empty future.
 const MOST_BYTES: usize = 128;
 
-/// A future without a single byte: it waits until the gate is open, and its waker lies with the gate.
+/// A future of size zero. It waits until the gate is open, and the gate keeps its waker.
 struct AtTheGate;
 
 static OPEN: AtomicBool = AtomicBool::new(false);
@@ -43,7 +43,7 @@ impl Future for AtTheGate {
     }
 }
 
-/// Spawns `count` tasks and waits until all of them wait; says what one costs, in bytes asked for.
+/// Spawns `count` tasks and waits until all of them wait. Returns the bytes that one task allocates.
 async fn spawn_idle<F>(
     tasks: &mut Vec<JoinHandle<()>>,
     count: usize,
@@ -58,20 +58,20 @@ where
         tasks.extend((0..BATCH).map(|_| wakeful::spawn(idle())));
         yield_now().await;
     }
-    // All have been polled when one that came later was.
+    // After this many yields, all tasks were polled.
     for _ in 0..2 * BATCH {
         yield_now().await;
     }
-    // What was freed meanwhile may be more.
+    // More may have been freed than allocated.
     MEMORY.bytes().saturating_sub(before).div_ceil(count)
 }
 
-/// A million wait; half of them are aborted, the others woken.
+/// A million tasks wait. Half of them are aborted, and the others are woken.
 async fn million(mut tasks: Vec<JoinHandle<()>>) -> usize {
     OPEN.store(false, SeqCst);
     let bytes = spawn_idle(&mut tasks, MILLION, || AtTheGate).await;
-    // In order, but for a moment in which a spare thread stood in for this one: then some
-    // come later. One that never comes is caught by this binary's time limit.
+    // Tasks arrive in order, except while a spare thread runs in place of this one. If one never arrives, the time
+    // limit of the test binary ends the test.
     while GATE.lock().unwrap().len() < MILLION {
         yield_now().await;
     }
@@ -91,7 +91,7 @@ async fn million(mut tasks: Vec<JoinHandle<()>>) -> usize {
     bytes
 }
 
-/// More of them, in the memory that the million had.
+/// Spawns more tasks, in the memory that the million had.
 async fn some_more(mut tasks: Vec<JoinHandle<()>>) -> usize {
     let bytes = spawn_idle(&mut tasks, MILLION / 10, || may_wait_forever(pending())).await;
     tasks.iter().for_each(JoinHandle::abort);
@@ -109,8 +109,8 @@ fn measure(name: &str, runtime: &Runtime) {
     assert_eq!(runtime.metrics().num_alive_tasks(), 0, "{name}");
     println!("{name}: {bytes} bytes per idle task");
     assert!(bytes <= MOST_BYTES, "{name}: {bytes} bytes");
-    // Every worker has its own memory, and the task that spawns may change workers: then
-    // that of the other grows, for good, until it is enough.
+    // Every worker has its own arena, and the spawning task may move to another worker. Then the other arena grows,
+    // until it is large enough.
     let more = || {
         let more = runtime.block_on(runtime.spawn(some_more(room()))).unwrap();
         assert_eq!(runtime.metrics().num_alive_tasks(), 0, "{name}");

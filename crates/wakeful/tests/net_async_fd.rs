@@ -67,7 +67,7 @@ fn a_pipe_is_read_as_it_is_written() {
                 }
             }
             assert_eq!(all, Vec::from_iter(0..200));
-            // The end may be read before the poller has told of it.
+            // A read may see the end before the poller reports it.
             loop {
                 let mut guard = fd.readable().await.unwrap();
                 if guard.ready().is_read_closed() {
@@ -123,7 +123,7 @@ fn a_guard_says_whether_it_is_still_ready() {
             let (fd, mut writer) = pipe();
             writer.write_all(b"ab").unwrap();
 
-            // Kept, or just dropped: still ready.
+            // The descriptor stays ready after `retain_ready`, and after a dropped guard.
             let mut guard = fd.readable().await.unwrap();
             assert!(guard.ready().is_readable() && !guard.ready().is_writable());
             assert_eq!(guard.get_ref().as_raw_fd(), guard.get_inner().as_raw_fd());
@@ -363,12 +363,12 @@ async fn some_way(fd: &AsyncFd<PipeReader>, way: usize) -> usize {
             0
         }
         1 => now(fd.try_io(Interest::READABLE, read)),
-        // Leaves its waker in the place for one, which another task takes over.
+        // Leaves its waker in the slot for `poll_read_ready`, which another task overwrites.
         2 => {
             let _ = poll_once(pin!(poll_fn(|cx| fd.poll_read_ready(cx)))).await;
             0
         }
-        // Is called, perhaps, and does not come back.
+        // Polls the wait, and drops it later.
         3 => {
             let mut ready = pin!(fd.readable());
             if poll_once(ready.as_mut()).await.is_pending() {
@@ -404,7 +404,7 @@ fn readiness_is_never_lost() {
                     let burst = (1 + bursts.below(8)).min(BYTES - sent);
                     (&writer).write_all(&[7; 8][..burst]).unwrap();
                     sent += burst;
-                    // Most of the time until all is taken, so that every byte is an edge.
+                    // Usually waits until all bytes are read, so that every burst is an edge.
                     while !bursts.one_in(1_000) && taken.load(SeqCst) < sent {
                         std::thread::yield_now();
                     }
@@ -416,7 +416,7 @@ fn readiness_is_never_lost() {
                 .map(|_| {
                     let (fd, taken, mut rng) = (fd.clone(), taken.clone(), rng.branch());
                     wakeful::spawn(async move {
-                        // The end of the pipe lets all ways come back.
+                        // The end of the pipe ends all kinds of waits.
                         while !fd.readable().await.unwrap().ready().is_read_closed()
                             || taken.load(SeqCst) < BYTES
                         {

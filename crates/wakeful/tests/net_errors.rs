@@ -30,7 +30,7 @@ mod support {
 use support::runtimes::watch;
 use support::sockets::{current_thread, poll_once, runtimes};
 
-/// Only a bug comes near it.
+/// The time limit of a test. Only a bug reaches it.
 const LIMIT: Duration = Duration::from_secs(600);
 /// The number of attempts after which a test fails.
 const ATTEMPTS: usize = 256;
@@ -41,7 +41,7 @@ async fn listen() -> (TcpListener, SocketAddr) {
     (listener, addr)
 }
 
-/// How often a future is polled until it is done.
+/// Returns the number of polls of a future, and its output.
 async fn polls<F: Future>(mut future: Pin<&mut F>) -> (usize, F::Output) {
     let mut polls = 0;
     let output = poll_fn(|cx| {
@@ -52,7 +52,7 @@ async fn polls<F: Future>(mut future: Pin<&mut F>) -> (usize, F::Output) {
     (polls, output)
 }
 
-/// In a process of its own, since the limit is the whole process's.
+/// Runs in a child process, since the limit holds for the whole process.
 #[test]
 fn without_descriptors_accepting_says_so_and_loses_no_connection() {
     const CHILD: &str = "WAKEFUL_TEST_WITHOUT_DESCRIPTORS";
@@ -78,10 +78,10 @@ fn without_descriptors_accepting_says_so_and_loses_no_connection() {
                 let error = accepted.map(drop).unwrap_err();
                 assert_eq!(error.raw_os_error(), Some(libc::EMFILE), "{error}");
                 assert!(error.to_string().contains("Too many open files"), "{error}");
-                // Not tried again and again inside, but left to the caller.
+                // `accept` does not retry inside. It returns the error to the caller.
                 assert!(polls <= 2, "{polls} polls");
             }
-            // Nothing new happens; the connections are still there.
+            // Without a new event, the connections are still in the queue.
             taken.truncate(taken.len() - 4);
             for _ in &clients {
                 listener.accept().await.unwrap();
@@ -109,7 +109,7 @@ fn a_storm_of_connections_is_accepted_to_the_last() {
                     while accepted.fetch_add(1, SeqCst) < THREADS * EACH {
                         let (mut stream, _) = listener.accept().await.unwrap();
                         let mut byte = [0];
-                        // Every fourth is gone already, with a reset.
+                        // Every fourth client has reset its connection already.
                         if stream.read_exact(&mut byte).await.is_ok() {
                             stream.write_all(&byte).await.unwrap();
                             served += 1;
@@ -249,7 +249,7 @@ fn one_yield_is_enough_to_see_arrived_data() {
         let rt = watch("one thread", &mut builder);
         rt.block_on(rt.spawn(hears())).unwrap();
     }
-    // So does the `block_on` future of a current-thread runtime.
+    // The `block_on` future of a current-thread runtime sees the data too.
     current_thread().block_on(hears());
 }
 
@@ -273,14 +273,13 @@ fn a_report_names_the_socket_and_its_address() {
     drop(task);
 }
 
-/// Sockets are looked at although tasks keep their thread busy with long polls and
-/// never leave the queue empty.
+/// The worker polls its driver although tasks keep it busy with long polls and its queue is never empty.
 #[test]
 fn busy_tasks_do_not_keep_sockets_waiting_for_long() {
     for mut builder in [Builder::new_current_thread(), Builder::new_multi_thread()] {
         builder.worker_threads(1).enable_all().on_orphan(OrphanPolicy::Panic);
         let rt = watch("one thread", &mut builder);
-        // All on one thread, so that only what is ready lets others have a turn.
+        // All tasks run on one thread, so a task runs only when the others yield or wait.
         let all = rt.spawn(async {
             let is_done = Arc::new(AtomicBool::new(false));
             let turns = Arc::new(AtomicUsize::new(0));
@@ -399,6 +398,6 @@ fn an_address_without_sockets_of_its_kind_is_passed_over() {
             assert_eq!(stream.peer_addr().unwrap(), four);
         });
     };
-    // A thread of its own: what it cannot do, it can never do again.
+    // A new thread, because the filter stays on its thread for good.
     thread::spawn(test).join().unwrap();
 }

@@ -13,10 +13,10 @@ use support::counting::Counting;
 #[global_allocator]
 static MEMORY: Counting = Counting::new();
 
-/// In one round.
+/// Sockets per round.
 const SOCKETS: usize = 2_000;
 
-/// All are gone before the next, so there is never one to wait for.
+/// Opens and drops sockets, each before the next. Returns the bytes in use.
 async fn round() -> usize {
     for _ in 0..SOCKETS / 2 {
         drop(UnixStream::pair().unwrap());
@@ -35,8 +35,8 @@ async fn rounds() -> Vec<usize> {
 
 fn check(name: &str, after: &[usize]) {
     println!("{name}: bytes in use after each round: {after:?}");
-    // Some wait for the next turn of their poller, the more the longer its thread does not get to it, and others may
-    // allocate. What leaks does so in every round.
+    // Dropped sources wait for the next poll of their poller, and other threads may allocate. A leak grows in every
+    // round.
     let grown = after.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).min().unwrap();
     assert!(
         grown < 8 * SOCKETS,

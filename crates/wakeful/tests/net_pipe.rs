@@ -108,12 +108,12 @@ fn both_ends_can_be_tried_without_waiting() {
             let nothing = receiver.try_read(&mut first).unwrap_err();
             assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
 
-            // By the user's own operation.
+            // `try_io` runs the operation of the caller.
             let would_block = || Err::<(), _>(ErrorKind::WouldBlock.into());
             assert_eq!(sender.try_io(|| Ok(7)).unwrap(), 7);
             sender.try_io(would_block).unwrap_err();
-            // Not asked, once it is not known to be ready. A poller may still tell of what
-            // happened before: at most twice here.
+            // `try_io` does not call its closure if the pipe is not known to be ready. The poller may still report
+            // earlier events, at most twice here.
             let is_asked = |end: &dyn Fn(&mut bool) -> std::io::Result<()>| {
                 let mut asked = false;
                 assert_eq!(end(&mut asked).unwrap_err().kind(), ErrorKind::WouldBlock);

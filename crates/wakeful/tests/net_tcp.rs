@@ -26,7 +26,7 @@ use support::panic_site::panic_site;
 use support::rng::{TestRng, seed};
 use support::runtimes::{TestRuntime, watch};
 
-/// Only a bug comes near it.
+/// The time limit of a test. Only a bug reaches it.
 const LIMIT: Duration = Duration::from_secs(600);
 
 fn runtimes() -> [TestRuntime; 3] {
@@ -262,8 +262,8 @@ fn readiness_wakes_all_waiters_and_lasts_until_it_is_drained() {
             let mut buf = [0; 8];
             assert_eq!(far.try_read(&mut buf).unwrap(), 1);
             assert_eq!(far.try_read(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
-            // Known not to be ready: the operation is not even tried. A poller may still tell of
-            // what happened before: at most twice here.
+            // `try_io` does not call its closure if the socket is not known to be ready. The poller may still report
+            // earlier events, at most twice here.
             let is_tried = || {
                 let mut tried = false;
                 let result = far.try_io(Interest::READABLE, || {
@@ -276,7 +276,7 @@ fn readiness_wakes_all_waiters_and_lasts_until_it_is_drained() {
             assert!((0..3).any(|_| !is_tried()));
             drop(near);
             while !far.ready(Interest::READABLE).await.unwrap().is_read_closed() {
-                is_tried(); // late again; the end is told as well
+                is_tried(); // the event of the end may come late too
             }
         });
     }
@@ -454,7 +454,7 @@ fn nothing_is_looked_up_before_somebody_waits_for_it() {
     for rt in runtimes() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        // Called where there is no runtime, and polled where there is one.
+        // The function is called outside of a runtime, and its future is polled inside.
         rt.block_on(TcpStream::connect(("localhost", port))).unwrap();
         rt.block_on(TcpListener::bind("localhost:0")).unwrap();
     }
@@ -489,7 +489,7 @@ fn ipv6_works_too() {
     }
 }
 
-/// Other programs' sockets, with their own blocking calls.
+/// Threads with blocking sockets of std talk to a server.
 #[test]
 fn threads_with_sockets_of_their_own_talk_to_it() {
     for rt in runtimes() {
@@ -511,11 +511,11 @@ fn threads_with_sockets_of_their_own_talk_to_it() {
     }
 }
 
-/// How many connections may be open at once, with one end in this process: ten thousand, unless the system says no.
+/// Returns how many connections this process may have: ten thousand, or fewer if the limit of descriptors is lower.
 fn most_connections() -> usize {
     use rustix::process::{Resource, getrlimit, setrlimit};
     const WANTED: usize = 10_000;
-    /// What else needs descriptors, other tests of this binary for one.
+    /// Descriptors for everything else, such as other tests of this binary.
     const OTHERS: usize = 500;
     let mut limits = getrlimit(Resource::Nofile);
     limits.current = limits.maximum;
@@ -524,7 +524,7 @@ fn most_connections() -> usize {
     let limit = current.map_or(usize::MAX, |limit| limit.try_into().unwrap());
     let connections = WANTED.min(limit.saturating_sub(OTHERS));
     if connections < WANTED {
-        // Past the test harness, which keeps what is printed by tests that pass.
+        // Not `eprintln!`, which the harness captures and drops if the test passes.
         let _ = writeln!(
             std::io::stderr(),
             "NOT {WANTED} CONNECTIONS BUT {connections}: this process may have no more than {limit} descriptors; \
@@ -534,7 +534,7 @@ fn most_connections() -> usize {
     connections
 }
 
-/// As a client of the other process: all are there before one is answered for the second time.
+/// Opens all connections before it sends the second message on any of them.
 async fn connect_to(server: SocketAddr, connections: usize) {
     let mut clients = Vec::with_capacity(connections);
     for n in 0..connections {
@@ -553,8 +553,8 @@ async fn connect_to(server: SocketAddr, connections: usize) {
     }
 }
 
-/// All open at once and all alive. Their other ends are with a child process: both together need more descriptors than
-/// many a process may have.
+/// All connections are open and used. A child process has the other ends, because one process may not have enough
+/// descriptors for both.
 #[test]
 fn ten_thousand_connections_are_open_at_once() {
     const SERVER: &str = "WAKEFUL_TEST_SERVER";
@@ -660,13 +660,13 @@ fn the_first_read_of_an_accepted_stream_finds_what_was_sent_before() {
             let (accepted, _) = listener.accept().await.unwrap();
             (accepted, client)
         });
-        // Without the poller, which has not been asked since.
+        // The poller was not polled since the accept.
         let mut buf = [0; 5];
         assert_eq!(accepted.try_read(&mut buf[..3]).unwrap(), 3, "{}", rt.name);
         assert_eq!(accepted.try_write(b"you too").unwrap(), 7, "{}", rt.name);
         let TestRuntime { runtime, reports, name } = rt;
         drop(runtime);
-        // What is known to be there can be had after the runtime is gone.
+        // Known readiness outlives the runtime, so the socket can still be read.
         assert_eq!(accepted.try_read(&mut buf[3..]).unwrap(), 2, "{name}");
         assert_eq!(&buf, b"hello", "{name}");
         drop((accepted, reports));
@@ -687,7 +687,7 @@ fn nothing_is_opened_on_a_runtime_that_is_gone() {
     }
 }
 
-/// An operation of the user's that would block for reasons of its own does not hide the end of the stream.
+/// A closure that returns `WouldBlock` for its own reasons does not hide the end of the stream.
 #[test]
 fn an_end_is_not_taken_back_by_what_would_block_for_another_reason() {
     for rt in runtimes() {

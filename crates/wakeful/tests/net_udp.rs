@@ -51,7 +51,7 @@ fn no_packet_is_lost_on_the_way_to_oneself_and_what_does_not_fit_is_cut_off() {
             let echo = wakeful::spawn(async move {
                 let mut buf = vec![0; 2_000];
                 for (number, &len) in expected.iter().enumerate() {
-                    // Now and then there is not enough room.
+                    // Sometimes the buffer is too small for the packet.
                     let room = if rooms.one_in(4) { rooms.below(len + 1) } else { 2_000 };
                     let (count, sender) = far.recv_from(&mut buf[..room]).await.unwrap();
                     assert_eq!((count, sender), (len.min(room), near_addr));
@@ -166,7 +166,7 @@ fn a_packet_that_comes_back_is_an_error_for_all_who_receive() {
             near.connect(gone_addr).await.unwrap();
             drop(gone);
 
-            // Those that wait as a future, and those that are polled.
+            // Receives as a future, and with `poll_recv`.
             let mut buf = [0; 8];
             let mut recv = pin!(near.recv(&mut buf));
             assert!(poll_once(recv.as_mut()).await.is_pending());
@@ -180,14 +180,14 @@ fn a_packet_that_comes_back_is_an_error_for_all_who_receive() {
             near.send(b"lost").await.unwrap();
             assert_eq!(recv.await.unwrap_err().kind(), ErrorKind::ConnectionRefused);
 
-            // The socket is as good as before.
+            // The socket still works.
             let (back, back_addr) = socket().await;
             near.connect(back_addr).await.unwrap();
             near.send(b"found").await.unwrap();
             assert_eq!(back.recv(&mut [0; 8]).await.unwrap(), 5);
 
-            // Nor does it count as closed: a sender without buffer space waits and does not spin. The
-            // kernel may still report space that was freed before.
+            // The socket does not count as closed: a sender without buffer space waits and does not spin. The kernel
+            // may still report space that was freed before.
             let finds_no_room = || {
                 let mut is_tried = false;
                 let _ = near.try_io(Interest::WRITABLE, || {
@@ -231,7 +231,7 @@ fn many_tasks_receive_from_one_socket_and_each_packet_once() {
                     })
                 })
                 .collect();
-            // Sixteen on the way at most.
+            // At most sixteen packets are in flight.
             let mut answers = 0;
             for number in 0..PACKETS {
                 near.send_to(&number.to_le_bytes(), far_addr).await.unwrap();
@@ -269,7 +269,7 @@ fn a_receive_that_is_dropped_takes_nothing() {
                     assert!(poll_once(dropped.as_mut()).await.is_pending());
                     near.send(&[number]).await.unwrap();
                     if number % 2 == 0 {
-                        // It has been called, but not polled.
+                        // The future was created, but not polled.
                         yield_now().await;
                     }
                 }

@@ -100,7 +100,7 @@ fn both_sides_know_the_addresses() {
             let addr = listener.local_addr().unwrap();
             assert_eq!(addr.as_abstract_name(), Some(&name.as_bytes()[1..]));
             assert!(addr.as_pathname().is_none() && !addr.is_unnamed());
-            // There and back as std has it, and by address instead of path.
+            // Converts the address to std's type and back, and connects by address.
             let addr = SocketAddr::from(net::SocketAddr::from(addr));
             let (near, far) = wakeful::join!(UnixStream::connect_addr(&addr), listener.accept());
             let peer = near.unwrap().peer_addr().unwrap();
@@ -198,7 +198,7 @@ fn halves_close_and_come_together_again() {
             let mut a = read.reunite(write).unwrap();
             a.write_all(b"one").await.unwrap();
 
-            // Forgotten: the writing side stays open until the other half goes.
+            // After `forget`, the write side stays open until the other half is dropped.
             let (read, write) = a.into_split();
             write.forget();
             let mut buf = [0; 8];
@@ -210,7 +210,7 @@ fn halves_close_and_come_together_again() {
             drop(read);
             assert_eq!(b.read(&mut buf).await.unwrap(), 0);
 
-            // Dropped: it is the end of writing, but not of reading.
+            // Dropping the write half shuts down writing, but not reading.
             let (a, mut b) = UnixStream::pair().unwrap();
             let (mut read, write) = a.into_split();
             assert!(read.ready(Interest::WRITABLE).await.unwrap().is_writable());
@@ -219,7 +219,7 @@ fn halves_close_and_come_together_again() {
             b.write_all(b"still").await.unwrap();
             assert_eq!(read.read(&mut buf).await.unwrap(), 5);
 
-            // Borrowed, both at once.
+            // Both borrowed halves are used at once.
             let (mut a, mut b) = UnixStream::pair().unwrap();
             let ((mut a_read, mut a_write), (mut b_read, mut b_write)) = (a.split(), b.split());
             let (mut here, mut there) = ([0; 4], [0; 4]);
@@ -278,7 +278,7 @@ fn a_stream_whose_other_side_is_gone_says_so() {
             let broken = a.write_all(b"x").await.unwrap_err();
             assert_eq!(broken.kind(), ErrorKind::BrokenPipe, "{}", rt.name);
 
-            // What was not read is the other side's loss.
+            // Dropping a socket with unread data resets the connection.
             let (mut a, mut b) = UnixStream::pair().unwrap();
             b.write_all(b"unread").await.unwrap();
             a.write_all(b"unread").await.unwrap();
@@ -334,7 +334,7 @@ fn a_socket_has_one_type() {
         let socket = datagram();
         let fd = socket.as_raw_fd();
         assert_eq!(socket.as_fd().as_raw_fd(), fd);
-        // SAFETY: it was given away in the same moment.
+        // SAFETY: `into_raw_fd` has just given up the ownership of this descriptor.
         let socket = unsafe { UnixSocket::from_raw_fd(socket.into_raw_fd()) };
         assert_eq!(socket.datagram().unwrap().as_raw_fd(), fd);
     });
@@ -363,7 +363,7 @@ fn datagrams_have_a_sender_and_a_size() {
             let (count, sender) = far.recv_buf_from(&mut all).await.unwrap();
             assert_eq!((count, &*all, sender.as_abstract_name()), (5, &b"short"[..], name));
 
-            // Connected, and from one without an address.
+            // A connected socket without an address sends.
             let nobody = UnixDatagram::unbound().unwrap();
             nobody.connect(&server).unwrap();
             assert_eq!(nobody.peer_addr().unwrap().as_pathname(), Some(&*server));
@@ -527,7 +527,7 @@ fn a_receive_after_a_shutdown_waits_and_does_not_spin() {
     }
 }
 
-/// Counts.
+/// Counts wake-ups.
 #[derive(Default)]
 struct Woken(AtomicUsize);
 

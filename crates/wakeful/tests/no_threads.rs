@@ -76,7 +76,7 @@ fn one_worker_does_the_work_of_two() {
     });
 }
 
-/// The worker's timers go off although it has no thread while its own blocks.
+/// The worker's timers fire while its thread blocks and no other thread can replace it.
 #[test]
 fn a_thread_that_blocks_in_place_and_is_not_replaced_is_served() {
     in_child("a_thread_that_blocks_in_place_and_is_not_replaced_is_served", || {

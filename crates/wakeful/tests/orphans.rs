@@ -141,7 +141,7 @@ fn the_report_says_which_moment_the_task_last_waited_for() {
 #[test]
 fn the_last_waker_dropped_later_is_noticed_in_the_drop() {
     for rt in serial(OrphanPolicy::Report) {
-        // By a thread that is in no runtime: this one.
+        // This thread, outside of the runtime, drops the last waker.
         let store = WakerStore::default();
         let task = rt.spawn(store.wait());
         rt.settle();
@@ -153,14 +153,14 @@ fn the_last_waker_dropped_later_is_noticed_in_the_drop() {
         drop(last);
         assert_eq!(rt.reports.wait_for_one().id(), task.id(), "{}", rt.name);
 
-        // By a thread that has nothing to do with it.
+        // A foreign thread drops the last waker.
         let store = WakerStore::default();
         let task = rt.spawn(store.wait());
         rt.settle();
         thread::spawn(move || drop(store)).join().unwrap();
         assert_eq!(rt.reports.wait_for_one().id(), task.id(), "{}", rt.name);
 
-        // By another task of the same runtime.
+        // Another task of the runtime drops the last waker.
         let store = WakerStore::default();
         let task = rt.spawn(store.wait());
         rt.settle();
@@ -203,7 +203,7 @@ fn a_task_that_drops_its_own_waker_during_the_poll_is_an_orphan() {
 #[test]
 fn a_waker_kept_from_another_task_orphans_the_task_that_polls_now() {
     for rt in serial(OrphanPolicy::Report) {
-        // Keeps the first waker it sees, although it moves to another task.
+        // The future keeps its first waker, even after it moves to another task.
         let mut first_waker = None::<Waker>;
         let mut stubborn = Some(Box::pin(poll_fn(move |cx| {
             first_waker.get_or_insert_with(|| cx.waker().clone());
@@ -285,7 +285,7 @@ fn policy_abort_drops_the_task_and_tells_its_handle() {
         assert_eq!(drops.0.load(SeqCst), 1, "{}", rt.name);
         assert_eq!(rt.reports.wait_for_one().id(), id);
 
-        // The last waker goes on a foreign thread while the runtime sleeps.
+        // A foreign thread drops the last waker while the runtime sleeps.
         let store = WakerStore::default();
         let task = rt.spawn(store.wait());
         let id = task.id();
@@ -329,7 +329,7 @@ fn policy_panic_reaches_a_block_on_that_sleeps() {
     }
 }
 
-/// Which of the two ways to block on a runtime.
+/// The function that blocks on the runtime.
 #[derive(Clone, Copy, Debug)]
 enum Through {
     Runtime,
@@ -395,7 +395,7 @@ fn policy_panic_drops_all_other_tasks_too() {
         let lost = rt.spawn(store.wait());
         let bystander = rt.spawn(other.wait());
         rt.settle();
-        // Noticed by a thread that is not a worker, while all workers sleep.
+        // A foreign thread drops the last waker while all workers sleep.
         thread::spawn(move || drop(store)).join().unwrap();
         assert_eq!(rt.reports.wait_for_one().id(), lost.id(), "{}", rt.name);
         if rt.name == "current_thread" {
@@ -466,7 +466,7 @@ async fn so_does_one_on_many_threads() {
     while store.len() == 0 {
         yield_now().await;
     }
-    // Behind it in the only worker's queue: its poll is over.
+    // This task is behind it in the only worker's queue, so the poll is over.
     wakeful::spawn(yield_now()).await.unwrap();
     drop((store, task));
 }

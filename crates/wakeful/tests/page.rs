@@ -370,7 +370,7 @@ fn child_prints_the_file() {
     let file = format!("{folder}/wakeful/{}", std::process::id());
     let file = std::fs::read_to_string(file).unwrap();
     println!("the file has {file}");
-    // What `cargo wakeful run --page` opens works once.
+    // The URL that `cargo wakeful run --page` opens works once.
     let (host, code) = file.lines().nth(1).unwrap()["http://".len()..].split_once('/').unwrap();
     let visit = || {
         let mut connection = TcpStream::connect(host).unwrap();
@@ -383,7 +383,7 @@ fn child_prints_the_file() {
     assert_eq!(visit().status, 401);
 }
 
-/// A program in which nothing can run but the page. A page that may abort tasks can end the wait.
+/// All tasks of the program wait for each other. A page that may abort tasks can end the wait.
 #[test]
 fn a_page_that_may_abort_tasks_keeps_a_block_on_from_being_ended() {
     let exe = std::env::current_exe().unwrap();
@@ -497,13 +497,13 @@ fn a_recording_has_more_events_than_a_buffer_and_counts_those_that_are_lost() {
             wakeful::spawn(yields).await.unwrap();
         });
     };
-    // In small portions, so that each is copied before the next overwrites it; then in large ones.
+    // First in small portions, which are copied before the next one overwrites them. Then in large portions.
     for (portion, is_enough) in [
         (100, (|kept, _| kept > 10_000) as fn(usize, u64) -> bool),
         (100_000, |_, dropped| dropped > 0),
     ] {
         loop {
-            // Another one starts if the last has ended.
+            // Starts another recording if the last one has ended.
             client.act("/api/v1/record", "{\"seconds\":30}");
             yields(portion);
             let trace = client.get("/api/v1/trace").body;

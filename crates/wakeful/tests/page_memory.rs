@@ -80,14 +80,14 @@ const SITES: [Spawn; 300] = [
     at!(), at!(), at!(), at!(), at!(), at!(), at!(), at!(), at!(), at!(), at!(), at!(),
 ];
 
-/// What the tasks of a batch wait for.
+/// Resources that the tasks of a batch wait for.
 struct Shared {
     all: Barrier,
     lock: Mutex<()>,
     full: mpsc::Sender<()>,
 }
 
-/// Spawns a task that ends in one of the ways that there are, on the runtime of the caller.
+/// Spawns a task on the current runtime. `number` selects how it ends.
 #[track_caller]
 fn spawn(number: u64, shared: &Arc<Shared>) -> JoinHandle<()> {
     let shared = shared.clone();
@@ -126,7 +126,7 @@ fn churn(rt: &Runtime, tasks: u64, mut look: impl FnMut(u64)) {
             shared.all.wait().await;
             drop(queue);
             for task in batch {
-                // Ends those that would wait for ever, once they do. The others may be aborted as well.
+                // Aborts each task, because some would wait forever.
                 yield_now().await;
                 task.abort();
                 let _ = task.await; // each ends in its own way

@@ -40,7 +40,7 @@ fn is_there(id: u32) -> bool {
     rustix::process::test_kill_process(id).is_ok()
 }
 
-/// Runs other tasks until the process is gone. The time limit of the binary ends what does not come to an end.
+/// Yields until the process is gone. A hang is ended by the time limit of the test binary.
 async fn until_gone(id: u32) {
     while is_there(id) {
         yield_now().await;
@@ -105,7 +105,7 @@ fn waiting_closes_the_input_that_was_not_taken() {
 fn output_reads_both_streams_while_it_waits() {
     for rt in runtimes() {
         rt.block_on(async {
-            // More than pipes hold, by turns.
+            // More than pipes hold, to stdout and stderr in turn.
             let script = "for n in 1 2 3; do yes out | head -c 200000; yes err | head -c 200000 >&2; done; exit 3";
             let output = sh(script).stdin(Stdio::null()).output().await.unwrap();
             assert_eq!(output.status.code(), Some(3));
@@ -180,7 +180,7 @@ fn kill_on_drop_kills_and_nothing_else_does() {
             assert!(command.get_kill_on_drop());
             let mut child = command.spawn().unwrap();
             let id = child.id().unwrap();
-            // Held open: only the end of the process ends the output.
+            // The input stays open, so only the end of the process ends the output.
             let _input = child.stdin.take();
             let mut output = child.stdout.take().unwrap();
             drop(child);
@@ -197,7 +197,7 @@ fn a_runtime_that_ends_takes_children_along_only_if_told_to() {
             let mut child = rt.block_on(async { cat().kill_on_drop(told).spawn().unwrap() });
             let id = child.id().unwrap();
             let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-            // Blocking from here on: their runtime goes.
+            // Converts the pipes to blocking descriptors, because their runtime ends.
             let (input, output) = (input.into_owned_fd().unwrap(), output.into_owned_fd().unwrap());
             rt.spawn(async move { child.wait().await });
             rt.block_on(yield_now());
@@ -314,7 +314,7 @@ fn everything_that_std_can_set_can_be_set() {
         let expected = format!("/bin/sh ab\n{}\n", place.display()).replace("/bin/sh", "a-name");
         assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
 
-        // A group of its own, whose number is that of the process.
+        // The id of the new process group is the id of the process.
         let mut child = cat().process_group(0).spawn().unwrap();
         let id = rustix::process::Pid::from_raw(child.id().unwrap() as i32);
         assert_eq!(rustix::process::getpgid(id).unwrap(), id.unwrap());

@@ -23,7 +23,7 @@ fn run(test: &str) -> (String, bool) {
     (String::from_utf8(text).unwrap(), !output.status.success())
 }
 
-/// The test fails with the story: all of these are in its text.
+/// Asserts that the test fails, and that its output contains all `parts`.
 #[track_caller]
 fn fails_with(test: &str, parts: &[&str]) {
     let (text, failed) = run(test);
@@ -152,8 +152,8 @@ never_end! {
     }, ["JoinHandle"];
 }
 
-/// What looks the same and is not stuck: a thread, a timer or a closure will help. The timers are later than the first
-/// scan of a quiet runtime, which would end the test.
+/// Tests that look stuck and are not: a thread, a timer or a closure will help. The timers fire after the first scan of
+/// a quiet runtime, which would end the test.
 mod helped {
     use super::*;
     use std::time::Duration;
@@ -255,7 +255,7 @@ mod helped {
                     super::$name().await;
                 }
 
-                /// Without the threads of other tests.
+                /// Runs in a process without the threads of other tests.
                 #[test]
                 fn in_a_process_of_its_own() {
                     for flavor in ["one", "two"] {
@@ -278,7 +278,7 @@ mod helped {
             super::by_a_signal().await;
         }
 
-        /// Not beside the other tests: a handler that stays installed would hide what they test.
+        /// Runs alone, because its signal handler stays installed and would hide what other tests check.
         #[wakeful::test]
         #[ignore = "in a process of its own"]
         async fn of_the_program() {

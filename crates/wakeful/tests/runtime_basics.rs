@@ -100,7 +100,7 @@ fn a_root_that_panics_hands_the_runtime_over_too() {
                             }
                         });
                         yields.await.unwrap();
-                        // As a panic, without its noise.
+                        // Panics without a message from the hook.
                         std::panic::resume_unwind(Box::new(n));
                     };
                     catch_unwind(AssertUnwindSafe(|| rt.block_on(root)))
@@ -251,7 +251,7 @@ fn enter_guards_dropped_out_of_order_panic() {
 
 #[test]
 fn a_current_runtime_that_is_gone_is_never_touched() {
-    // Guards can be leaked by safe code; what they point to must not go away under a thread.
+    // Safe code can leak a guard. The runtime that it points to must then stay alive.
     thread::spawn(|| {
         let rt = current_thread();
         std::mem::forget(rt.enter());
@@ -397,6 +397,6 @@ fn a_new_runtime_is_multi_threaded() {
     }));
     assert!(catch_unwind(AssertUnwindSafe(|| rt.block_on(async { panic!("again") }))).is_err());
     assert_eq!(polls, 3);
-    // There was no builder to give a hook to.
+    // The runtime has no hook, so its counter shows that there was no orphan.
     assert_eq!(rt.metrics().orphaned_tasks(), 0);
 }

@@ -63,7 +63,7 @@ fn every_task_is_dropped_once_in_whatever_state_it_is() {
             }
             rt.block_on(rt.spawn(async {})).unwrap();
             for _ in 0..10 {
-                spawn(Box::pin(async {})); // most are still queued when the end comes
+                spawn(Box::pin(async {})); // most are still queued when the shutdown begins
             }
             let woken = store.take();
             woken.iter().for_each(std::task::Waker::wake_by_ref);
@@ -105,7 +105,7 @@ fn a_task_may_spawn_and_wake_while_it_is_dropped() {
         drop(rt);
         assert!(drops.recv().is_ok(), "{name}");
         assert!(executor::block_on(task).unwrap_err().is_cancelled());
-        // Woken by the drop of the first, or dropped before it: it never ran again.
+        // The drop of the first task woke this one, or it was dropped before. It did not run again.
         assert!(executor::block_on(other).unwrap_err().is_cancelled());
     }
 }
@@ -301,11 +301,11 @@ fn park_and_unpark_come_in_pairs_around_a_sleep() {
             .on_thread_park(move || parks.lock().unwrap().send("park").unwrap())
             .on_thread_unpark(move || unparks.lock().unwrap().send("unpark").unwrap());
         let rt = watch("parks", &mut builder);
-        drop(builder); // and its ends of the channel
+        drop(builder); // drops its ends of the channel
         let store = WakerStore::default();
         let task = rt.spawn(store.wait());
         let opener = thread::spawn(move || {
-            // It sleeps, or is about to; then there is something to wake up for.
+            // The worker sleeps, or is about to, when the store opens.
             assert_eq!(events.recv().unwrap(), "park");
             store.open();
             (store, events)

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use wakeful::runtime::{Builder, Runtime};
 use wakeful::task::block_in_place;
 
-/// How long a destructor waits for the drop that must not return before it. A drop that does not wait for the
-/// destructor returns much sooner.
+/// How long a destructor waits for the drop of the runtime. A drop that does not wait for the destructor returns much
+/// sooner.
 const LONG: Duration = Duration::from_millis(300);
 
-/// Its destructor outlasts the drop of the runtime, unless that waits for it.
+/// A value whose destructor lasts longer than a drop of the runtime that does not wait for it.
 struct Slow {
     has_begun: mpsc::Sender<()>,
     is_dropping: Arc<AtomicBool>,
@@ -39,8 +39,8 @@ thread_local! {
     static SLOW: RefCell<Option<Slow>> = const { RefCell::new(None) };
 }
 
-/// Drops a runtime of which a thread has ended, but is still in a thread-local destructor. `end_a_thread` makes a
-/// thread of the runtime call the closure and end. `start_a_thread` makes the runtime start another.
+/// Drops a runtime while one of its ended threads is still in a thread-local destructor. `end_a_thread` makes a thread
+/// of the runtime call the closure and end. `start_a_thread` makes the runtime start another.
 fn waits_for_destructors(
     runtime: Runtime,
     end_a_thread: impl FnOnce(&Runtime, Box<dyn FnOnce() + Send>),

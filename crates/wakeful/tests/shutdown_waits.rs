@@ -105,8 +105,8 @@ fn socket() -> Wait {
     })
 }
 
-/// The writing end is with a task, so the read ends when the tasks are dropped; if a ring has it, the completion has to
-/// be looked for then.
+/// A task has the writing end, so the read ends when the tasks are dropped. If a ring performs the read, a thread must
+/// still look for its completion.
 fn file() -> Wait {
     let (reader, writer) = std::io::pipe().unwrap();
     let mut file = File::from_std(std::os::fd::OwnedFd::from(reader).into());
@@ -160,8 +160,8 @@ fn multi_thread(workers: usize) -> Builder {
     builder
 }
 
-/// A task that makes a wait, calls `before`, and waits in place. The receivers tell that it has made it, and how the
-/// wait ended.
+/// Spawns a task that makes a wait, calls `before`, and waits in place. The receivers get a message when the wait is
+/// made, and its outcome.
 fn waits_in_place(
     rt: &Runtime,
     make: fn() -> Wait,
@@ -324,7 +324,7 @@ fn waits_in_destructors_end() {
                     if is_polled {
                         rt.block_on(rt.spawn(async {})).unwrap();
                     }
-                    // Without one, threads that start late are in no runtime's context.
+                    // Without a handle, threads that start late have no runtime context.
                     let handle = rt.handle().clone();
                     shut_down(rt);
                     assert_eq!(told.recv().unwrap(), SHUT_DOWN, "{way}, {kind}");
@@ -335,7 +335,7 @@ fn waits_in_destructors_end() {
     }
 }
 
-/// A hook that waits for the end of a task holds up neither that end nor the runtime's.
+/// A hook that waits for the end of a task delays neither that end nor the shutdown.
 #[test]
 fn waits_in_hooks_for_reports_end() {
     for (what, make, outcome) in WAITS {
@@ -366,7 +366,7 @@ fn waits_in_hooks_for_reports_end() {
     }
 }
 
-/// A callback runs on a worker that holds its core: the thread in `block_on` turns the driver itself.
+/// A callback blocks a worker that holds its core. The thread in `block_on` polls the driver itself.
 #[test]
 fn timers_go_off_for_callbacks_that_block_in_place() {
     must_end("a callback", || {

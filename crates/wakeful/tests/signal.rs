@@ -111,7 +111,7 @@ fn a_signal_without_a_listener_is_lost() {
         let mut others = listen(other).unwrap();
         raise(kind);
         raise(other);
-        // When this one was delivered, so was the one before.
+        // Signals arrive in order, so the one before was delivered too.
         others.recv().await.unwrap();
         assert!(is_pending(&mut listen(kind).unwrap()).await);
     });
@@ -184,7 +184,7 @@ fn the_end_of_the_runtime_is_the_end_of_its_listeners() {
             runtime.shutdown_background();
             assert_eq!(task.await.unwrap(), (None, None), "{name}");
             drop(reports);
-            // The handlers of the others go on.
+            // A listener of another runtime still gets the signal.
             let mut listener = listen(kind).unwrap();
             raise(kind);
             listener.recv().await.unwrap();

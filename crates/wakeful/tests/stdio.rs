@@ -17,9 +17,9 @@ mod support {
 use support::runtimes::{bound_this_binary, watch};
 use support::sockets::{current_thread, poll_once, runtimes};
 
-/// Names the role that this process is to play, if it is such a child.
+/// The environment variable with the role of a child process.
 const ROLE: &str = "WAKEFUL_TEST_ROLE";
-/// Between these is what the role wrote to standard output; around them is the test harness's.
+/// Marks around the output of the role. The rest of standard output is the harness's.
 const BEGIN: &[u8] = b"<<begin>>";
 const END: &[u8] = b"<<end>>";
 
@@ -65,7 +65,7 @@ fn between(output: &[u8]) -> &[u8] {
     &output[begin..end]
 }
 
-/// The other side of the tests below; by itself it does nothing.
+/// Runs a role in a child process. Without a role it does nothing.
 #[test]
 fn the_child_plays_its_role() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -108,7 +108,7 @@ async fn lines() {
     stdout.flush().await.unwrap();
 }
 
-/// Byte by byte, through several handles.
+/// Reads byte by byte, through several handles.
 async fn bytes() {
     let mut stdout = io::stdout();
     let mut first = [0; 3];
@@ -124,7 +124,7 @@ async fn bytes() {
     stdout.flush().await.unwrap();
 }
 
-/// The pool is busy when the runtime is shut down; what was accepted is written later.
+/// The pool is busy when the runtime shuts down. Accepted data is still written.
 fn last_words() {
     let mut builder = Builder::new_multi_thread();
     let runtime = builder.worker_threads(1).max_blocking_threads(1).enable_all().build().unwrap();
@@ -149,7 +149,7 @@ fn last_words() {
     other.block_on(stdout.flush()).unwrap();
 }
 
-/// Its standard output is closed.
+/// Writes to a standard output that is closed.
 async fn closed_output() {
     let mut byte = [0];
     assert_eq!(io::stdin().read(&mut byte).await.unwrap(), 0);
@@ -162,7 +162,7 @@ async fn closed_output() {
     std::process::exit(0);
 }
 
-/// Says what a task waits for that reads.
+/// Prints what a task that reads standard input waits for.
 fn waits() {
     let mut builder = Builder::new_current_thread();
     let rt = watch("current_thread", builder.enable_all().on_orphan(OrphanPolicy::Report));
@@ -236,7 +236,8 @@ fn a_flush_to_a_closed_pipe_fails() {
 #[test]
 fn a_task_that_reads_is_listed_with_the_site() {
     let mut child = play("waits");
-    // Held open until the role has said what it waits for; then the read ends, and the runtime can.
+    // The input stays open until the role has printed what it waits for. Then the read ends, and the runtime shuts
+    // down.
     let stdin = child.stdin.take().unwrap();
     let mut stdout = child.stdout.take().unwrap();
     let mut all = Vec::new();

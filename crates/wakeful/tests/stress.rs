@@ -73,7 +73,7 @@ impl Ledger {
         self.slots[..spawned].iter().all(|slot| slot.drops.load(SeqCst) > 0)
     }
 
-    /// Every task that was spawned has ended, in one way, and was dropped once.
+    /// Asserts that every spawned task has ended in one way, and that its future was dropped once.
     fn close(&self) {
         let spawned = self.spawned.load(SeqCst);
         let mut fates = [0; 4];
@@ -108,7 +108,7 @@ struct Board {
     wakers: Mutex<Vec<Waker>>,
     handles: Mutex<Vec<(usize, JoinHandle<()>)>>,
     aborts: Mutex<Vec<AbortHandle>>,
-    /// Wakers are lost now and then, so that tasks become orphans.
+    /// Whether some wakers are dropped, so that tasks become orphans.
     lossy: bool,
 }
 
@@ -265,7 +265,7 @@ fn act(handle: &Handle, board: &Arc<Board>, rng: &mut TestRng) {
     }
 }
 
-/// Compares what the handles say with the ledger; gives the ids of orphans.
+/// Compares the results of the handles with the ledger. Returns the ids of orphans.
 fn settle_handles(board: &Board) -> BTreeSet<String> {
     let mut orphans = BTreeSet::new();
     for (index, task) in std::mem::take(&mut *lock(&board.handles)) {
@@ -333,7 +333,7 @@ fn round(builder: &mut Builder, rng: &mut TestRng) {
         driver.join().unwrap();
         shut_down(Arc::into_inner(runtime).unwrap(), rng, &board.ledger);
     } else {
-        // In the middle of it all; the foreign threads go on regardless.
+        // Shuts down while the foreign threads still act.
         for _ in 0..rng.below(ACTIONS) {
             act(runtime.handle(), &board, rng);
         }
@@ -350,7 +350,7 @@ fn round(builder: &mut Builder, rng: &mut TestRng) {
     assert!(orphans.is_subset(&distinct), "an orphan that was not reported");
     assert!(board.lossy || reported.is_empty(), "no waker was lost, and yet: {reported:?}");
     board.ledger.close();
-    // Whatever is left on the board outlives the runtime.
+    // Wakers and handles that are left on the board outlive the runtime.
     let wakers = std::mem::take(&mut *lock(&board.wakers));
     wakers.iter().step_by(2).for_each(Waker::wake_by_ref);
     lock(&board.aborts).iter().for_each(AbortHandle::abort);

@@ -11,7 +11,7 @@ use stress::runner::{Amount, run};
 #[global_allocator]
 static MEMORY: Counting = Counting::new();
 
-/// A fixed one: the choices of the rounds are the same in every run, though not what the threads make of them.
+/// A fixed seed: every run makes the same choices, although threads interleave differently.
 const SEED: u64 = 21;
 const ROUNDS: u64 = 24;
 

@@ -97,7 +97,7 @@ fn a_waker_that_panics_holds_no_other_waiter_back() {
     }
 }
 
-/// Calls of one barrier against a count of arrivals.
+/// Compares random calls of one barrier with a count of arrivals.
 #[test]
 fn agrees_with_a_naive_model() {
     let mut rng = TestRng::new(seed());
@@ -105,7 +105,7 @@ fn agrees_with_a_naive_model() {
         let n = 1 + rng.below(80);
         let barrier = Barrier::new(n);
         let mut arrived = 0;
-        // Those that wait, with the number of the round they arrived in.
+        // The pending waits, each with the round in which it arrived.
         let (mut waits, mut round) = (Vec::new(), 0);
         for _ in 0..500 {
             match rng.below(4) {

@@ -378,9 +378,9 @@ impl Listener {
     }
 }
 
-/// Random steps of several receivers against a queue for each: results, lengths, wakes and wakers that are kept.
+/// Compares random steps of several receivers with a queue for each: results, lengths, wakes and kept wakers.
 #[test]
-fn a_channel_is_as_its_model() {
+fn agrees_with_a_naive_model() {
     let mut rng = TestRng::new(seed());
     let wakers = [CountingWaker::new(), CountingWaker::new()];
     for round in 0..if cfg!(miri) { 10 } else { 300 } {

@@ -155,7 +155,7 @@ fn a_dropped_wait_gives_up_its_place_and_what_it_was_promised() {
     drop(second);
     assert_eq!(rx.try_recv(), Ok(0));
     assert_eq!(first.take_wakes(), 1);
-    drop(first); // It was promised the slot, and has not looked.
+    drop(first); // It was granted the slot, and not polled since.
     assert_eq!(third.take_wakes(), 1);
     assert_eq!((third.ready(), rx.try_recv()), (Ok(()), Ok(2)));
     let owned = ManualPoll::new(tx.clone().reserve_owned());
@@ -174,7 +174,7 @@ fn several_slots_are_collected_for_the_one_in_front() {
     held.pop().unwrap().send(7);
     assert_eq!(rx.try_recv(), Ok(7));
     assert_eq!((many.take_wakes(), one.take_wakes()), (0, 0));
-    drop(many); // With two of three.
+    drop(many); // It has two of its three slots.
     assert_eq!(one.take_wakes(), 1);
     let mut many = ManualPoll::pending(tx.reserve_many(4));
     drop(one);
@@ -215,7 +215,7 @@ fn more_permits_than_the_word_counts() {
     assert_eq!(ManualPoll::new(rx.recv_many(&mut rest, 10)).ready(), 3);
     assert_eq!((rest, tx.capacity()), (vec![1, 2, 3], max));
 
-    // Many single ones, some of them beyond what the word counts.
+    // Many single permits, some of them beyond the count in the word.
     let half = tx.try_reserve_many(1 << 20).unwrap();
     let permits: Vec<_> = (0..1000).map(|_| tx.try_reserve().unwrap()).collect();
     drop(half);
@@ -367,7 +367,7 @@ fn weak_senders_do_not_keep_the_channel_open() {
 
 #[test]
 fn sending_and_receiving_spend_budget() {
-    // One thread: on several, a slow poll is none of the others' business.
+    // On one thread, a long poll delays the other task.
     current_thread().block_on(async {
         let (tx, mut rx) = channel(1000);
         for _ in 0..300 {
@@ -404,7 +404,7 @@ fn sending_and_receiving_spend_budget() {
 fn sending_gives_up_in_time() {
     let mut builder = Builder::new_current_thread();
     let runtime = watch("paused", builder.enable_time().start_paused(true));
-    // Made outside of the runtime; the time counts from the first poll.
+    // The future is made outside of the runtime. Its time counts from the first poll.
     let (tx, mut rx) = channel(1);
     runtime.block_on(tx.send_timeout(1, Duration::from_secs(1))).unwrap();
     runtime.block_on(async {
@@ -488,7 +488,7 @@ fn a_waker_that_panics_harms_no_other_waiter() {
     senders.iter_mut().for_each(|send| assert!(send.ready().is_err()));
     ends.iter_mut().for_each(ManualPoll::ready);
 
-    // When there is room.
+    // Dropped permits make room, which wakes the senders.
     let (tx, mut rx) = channel(100);
     let all = tx.try_reserve_many(100).unwrap();
     let mut bad = ManualPoll::new(tx.reserve());

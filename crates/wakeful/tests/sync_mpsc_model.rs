@@ -119,7 +119,7 @@ struct Place<'a> {
     number: usize,
     wish: Wish,
     future: Waiting<'a>,
-    /// What it holds, once it is answered: also what it had when the channel was closed.
+    /// The slots that it holds, once the model has granted or refused its request.
     answered: Option<usize>,
 }
 
@@ -192,7 +192,7 @@ impl<'a> World<'a> {
         place.answered = Some(holds);
     }
 
-    /// After each step.
+    /// Compares the channel with the model after a step.
     fn check(&mut self) {
         let woken = self.naive.settle();
         for &number in &woken.senders {
@@ -245,7 +245,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A wish was granted, and its slots are counted as promised; or it was not.
+    /// Updates the model after a request was granted or refused.
     fn done(&mut self, wanted: Wish, outcome: Outcome<'a>) {
         match (wanted, outcome) {
             (_, Outcome::Closed) => assert!(self.naive.closed),
@@ -375,7 +375,7 @@ fn agrees_with_the_model() {
     }
 }
 
-/// Counts those of its kind that live.
+/// A message that counts how many messages are alive.
 struct Counted {
     sender: usize,
     number: usize,
@@ -410,7 +410,7 @@ async fn send_all(tx: Sender<Counted>, sender: usize, alive: Arc<AtomicUsize>, m
                 }
             }
             1 => {
-                // Polled once and dropped: it was sent if it was ready, and not if not.
+                // Polls the send once and drops it. The message was sent only if the send was ready.
                 let mut send = Box::pin(tx.send(Counted::new(sender, number, &alive)));
                 let polled = send.as_mut().poll(&mut Context::from_waker(Waker::noop()));
                 if polled.is_pending() {
@@ -455,7 +455,7 @@ async fn receive_all(mut rx: Receiver<Counted>, mut rng: TestRng) {
             0 => drop(rx.recv_many(&mut buffer, 7).await),
             1 => buffer.extend(rx.try_recv().ok()),
             2 => {
-                // Polled once and dropped: what it took is what it gave.
+                // Polls the receive once and drops it. It took a message only if it was ready.
                 let mut recv = Box::pin(rx.recv());
                 if let Poll::Ready(Some(value)) =
                     recv.as_mut().poll(&mut Context::from_waker(Waker::noop()))

@@ -42,7 +42,7 @@ fn a_static_one_works_without_a_runtime() {
 }
 
 #[test]
-fn first_come_first_served() {
+fn waiters_get_the_lock_in_order() {
     let mutex = Mutex::new(Vec::new());
     let mut guard = mutex.try_lock().unwrap();
     let mut waits: Vec<_> = (0..5).map(|_| ManualPoll::pending(mutex.lock())).collect();
@@ -66,7 +66,7 @@ fn first_come_first_served() {
 fn a_dropped_wait_passes_the_lock_on() {
     let mutex = Mutex::new(());
     for gives_up in 0..3 {
-        // Before it was polled, while it waits, and after it was handed the lock.
+        // The future is dropped before its first poll, while it waits, or after it was granted the lock.
         let guard = mutex.try_lock().unwrap();
         let mut first = Some(ManualPoll::new(mutex.lock()));
         if gives_up > 0 {
@@ -148,7 +148,7 @@ fn owned_guards_keep_the_mutex() {
 }
 
 #[test]
-fn a_guard_of_a_part() {
+fn a_guard_maps_to_a_part_of_the_value() {
     let mutex = Arc::new(Mutex::new((1, Some(String::from("x")))));
     let guard = mutex.try_lock().unwrap();
     assert!(std::ptr::eq(MutexGuard::mutex(&guard), &*mutex));
@@ -173,7 +173,7 @@ fn a_guard_of_a_part() {
 }
 
 #[test]
-fn values_of_any_size() {
+fn a_mutex_holds_values_of_any_size() {
     let slice: Arc<Mutex<[u8]>> = Arc::new(Mutex::new([1, 2, 3]));
     executor::block_on(slice.clone().lock_owned())[1] = 5;
     assert_eq!(*slice.try_lock().unwrap(), [1, 5, 3]);
@@ -182,7 +182,7 @@ fn values_of_any_size() {
 }
 
 #[test]
-fn debug_output_and_accessors() {
+fn debug_output_and_accessors_show_the_value() {
     let mut mutex = Mutex::from(3);
     *mutex.get_mut() += 1;
     assert_eq!(format!("{mutex:?}"), "Mutex { data: 4 }");
@@ -340,6 +340,6 @@ fn guards_and_futures_may_cross_threads() {
     drop(crosses(MutexGuard::map(crosses(mutex.try_lock().unwrap()), |value| value)));
     let guard = crosses(mutex.clone().try_lock_owned().unwrap());
     drop(crosses(OwnedMutexGuard::map(guard, |value| value)));
-    // Not Sync, and still fit for a mutex.
+    // A value that is not `Sync` fits into a mutex.
     drop(crosses(Mutex::new(std::cell::Cell::new(1))));
 }

@@ -115,7 +115,8 @@ impl<F: Fn() + Send + Sync + 'static> Wake for OnWake<F> {
     }
 }
 
-/// The first waiter's waker queues another up and notifies one, in the middle of a call that is to wake a hundred.
+/// `notify_waiters` wakes a hundred waiters. During that, the waker of the first adds two waiters and calls
+/// `notify_one`.
 #[test]
 fn notify_waiters_skips_waiters_that_came_during_the_call() {
     let notify = Arc::new(Notify::new());
@@ -148,7 +149,7 @@ fn a_waker_that_panics_harms_no_other_waiter() {
     let waker = Waker::from(Arc::new(OnWake({
         let notify = notify.clone();
         move || {
-            // This notifies a waiter behind those that are not yet woken.
+            // This notifies a waiter behind waiters that are not yet woken.
             notify.notify_one();
             panic!("a foreign waker");
         }
@@ -203,7 +204,7 @@ fn debug_says_what_there_is() {
     assert!(format!("{:?}", notify.notified()).starts_with("Notified"));
 }
 
-/// Which waiters a notification was for.
+/// The waiters that a notification is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum For {
     First,
@@ -223,7 +224,7 @@ enum Naive {
 #[derive(Default)]
 struct Model {
     permit: bool,
-    /// Keys of those that wait.
+    /// The keys of waiting futures.
     queue: VecDeque<usize>,
     futures: Vec<Option<Naive>>,
     /// The futures that the last step must have woken.
@@ -261,7 +262,7 @@ impl Model {
         }
     }
 
-    /// Whether the future is ready.
+    /// Polls a future of the model. Returns whether it is ready.
     fn poll(&mut self, key: usize, with_waker: bool) -> bool {
         let future = self.futures[key].as_mut().expect("it is there");
         match future {
@@ -347,7 +348,7 @@ fn agrees_with_a_naive_model() {
     }
 }
 
-/// A queue with many consumers, some of which drop their wait.
+/// A queue with many consumers. Some of them drop their wait.
 #[derive(Default)]
 struct Line {
     items: Mutex<VecDeque<usize>>,

@@ -26,7 +26,7 @@ static FULL: OnceCell<&str> = OnceCell::const_new_with("full");
 static EMPTY: OnceCell<u32> = OnceCell::const_new();
 
 #[test]
-fn static_cells() {
+fn a_cell_can_be_static() {
     assert_eq!(FULL.get(), Some(&"full"));
     assert_eq!(EMPTY.get(), None);
     assert_eq!(*executor::block_on(EMPTY.get_or_init(|| ready(3))), 3);
@@ -50,7 +50,7 @@ fn values_come_and_go_with_the_cell() {
 }
 
 #[test]
-fn the_usual_traits() {
+fn the_usual_traits_are_implemented() {
     let cell = OnceCell::from(1);
     assert_eq!(cell, OnceCell::new_with(Some(1)));
     assert_ne!(cell, OnceCell::default());
@@ -110,7 +110,7 @@ fn a_panic_before_the_future_is_there_frees_the_turn_too() {
     assert_eq!(cell.set(1), Ok(()));
 }
 
-/// A task that looks again and again yields once its budget is spent.
+/// The turn to compute the value spends budget. Reading the value spends none.
 #[test]
 fn the_turn_costs_budget_and_the_value_does_not() {
     let runtime = current_thread();
@@ -168,7 +168,7 @@ impl Model {
         self.woken.extend(self.queue.drain(..));
     }
 
-    /// The call is polled; `told` is what its own computation would say.
+    /// Polls a call of the model. `told` is the result of its own computation.
     fn poll(&mut self, key: usize, told: Option<bool>) -> Poll<bool> {
         let stage = self.calls[key].expect("it is there");
         let computes = match stage {
@@ -212,7 +212,7 @@ fn agrees_with_a_naive_model() {
     for _ in 0..80 {
         let cell = OnceCell::new();
         let mut model = Model::default();
-        // What the call's own computation says when it is asked.
+        // The results of the calls' own computations.
         let told: Vec<Cell<Option<bool>>> = (0..100).map(|_| Cell::new(None)).collect();
         let mut calls = Vec::new();
         while calls.len() < told.len() {
@@ -261,7 +261,7 @@ fn agrees_with_a_naive_model() {
     }
 }
 
-/// Many tasks need the value, and some are cancelled meanwhile: it is computed once.
+/// Many tasks need the value, and some are cancelled. The value is computed once.
 #[test]
 fn threads_share_one_value() {
     let runtime = multi_thread(2);

@@ -227,12 +227,12 @@ fn is_send_if_the_value_is() {
 /// A naive model of the channel.
 #[derive(Default)]
 struct Plain {
-    /// Sent and not received.
+    /// A value that was sent and not received.
     value: Option<usize>,
     done: bool,
     closed: bool,
     terminated: bool,
-    /// Which of the two wakers is registered at which end.
+    /// The index of the waker that is registered at this end.
     receiver_waits: Option<usize>,
     sender_waits: Option<usize>,
     woken: [usize; 2],
@@ -276,9 +276,9 @@ impl Plain {
     }
 }
 
-/// Random steps of both ends against the plain words above: results, wakes and wakers that are kept.
+/// Compares random steps of both ends with the model: results, wakes and kept wakers.
 #[test]
-fn a_channel_is_as_its_model() {
+fn agrees_with_a_naive_model() {
     let mut rng = TestRng::new(seed());
     let wakers = [CountingWaker::new(), CountingWaker::new()];
     for step in 0..if cfg!(miri) { 100 } else { 4_000 } {

@@ -139,7 +139,7 @@ fn a_writer_becomes_a_reader() {
 }
 
 #[test]
-fn borrowed_guards_of_a_part() {
+fn borrowed_guards_map_to_a_part_of_the_value() {
     let lock = RwLock::new((1, Some(String::from("x"))));
     let guard = lock.try_write().unwrap();
     let guard = RwLockWriteGuard::try_map(guard, |_| None::<&mut u8>).unwrap_err();
@@ -202,7 +202,7 @@ fn owned_guards_keep_the_lock() {
 }
 
 #[test]
-fn values_of_any_size() {
+fn a_lock_holds_values_of_any_size() {
     let slice: Arc<RwLock<[u8]>> = Arc::new(RwLock::new([1, 2, 3]));
     executor::block_on(slice.clone().write_owned())[1] = 5;
     assert_eq!(*slice.try_read().unwrap(), [1, 5, 3]);
@@ -211,7 +211,7 @@ fn values_of_any_size() {
 }
 
 #[test]
-fn debug_output_and_accessors() {
+fn debug_output_and_accessors_show_the_value() {
     let mut lock = RwLock::from(3);
     *lock.get_mut() += 1;
     assert_eq!(format!("{lock:?}"), "RwLock { data: 4 }");

@@ -70,7 +70,7 @@ fn a_dropped_wait_passes_its_permits_on() {
     drop(many);
     assert_eq!(Arc::strong_count(&wake_count), 1, "no waker is left behind");
     assert_eq!((last.take_wakes(), semaphore.available_permits()), (0, 0));
-    // Given and not taken: goes to the next, and in the end back.
+    // A granted permit of a dropped future goes to the next waiter, and the last one returns to the semaphore.
     drop(behind.remove(0));
     assert_eq!(last.take_wakes(), 1);
     drop((behind, last));
@@ -89,12 +89,12 @@ fn zero_permits_are_always_available() {
 }
 
 #[test]
-fn closing_tells_all_who_wait() {
+fn closing_wakes_all_waiters() {
     let semaphore = Semaphore::new(2);
     let permit = semaphore.try_acquire().unwrap();
     let mut waits: Vec<_> =
         (0..100).map(|_| ManualPoll::pending(semaphore.acquire_many(2))).collect();
-    // Given, and not seen before it is closed: nothing for it either.
+    // A waiter that was granted permits, and is polled only after the close, gets an error too.
     let mut given = waits.remove(0);
     semaphore.add_permits(1);
     assert_eq!(given.take_wakes(), 1);
@@ -211,9 +211,9 @@ fn permits_are_merged_split_and_forgotten() {
     assert_eq!(semaphore.try_acquire_owned().unwrap_err(), TryAcquireError::NoPermits);
 }
 
-/// A permit that cannot be returned leaves no owner behind: a later waiter does not wait for its name.
+/// A permit that cannot be returned leaves no owner behind. A later waiter is granted a permit as usual.
 #[test]
-fn a_wait_after_a_permit_that_overflowed() {
+fn a_permit_that_overflows_leaves_no_owner() {
     let semaphore = Semaphore::new(Semaphore::MAX_PERMITS);
     let permit = semaphore.try_acquire().unwrap();
     semaphore.add_permits(1);
@@ -287,7 +287,7 @@ fn misuse_panics_at_the_caller() {
 }
 
 #[test]
-fn debug_output() {
+fn debug_output_shows_the_permits() {
     let semaphore = Semaphore::new(3);
     assert_eq!(format!("{semaphore:?}"), "Semaphore { permits: 3, closed: false }");
     assert_eq!(TryAcquireError::NoPermits.to_string(), "no permits available");

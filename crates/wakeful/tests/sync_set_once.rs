@@ -20,7 +20,7 @@ static FULL: SetOnce<&str> = SetOnce::const_new_with("full");
 static EMPTY: SetOnce<u32> = SetOnce::const_new();
 
 #[test]
-fn static_cells() {
+fn a_cell_can_be_static() {
     assert_eq!(*executor::block_on(FULL.wait()), "full");
     let waits = thread::spawn(|| *executor::block_on(EMPTY.wait()));
     EMPTY.set(3).unwrap();
@@ -42,7 +42,7 @@ fn values_come_and_go_with_the_cell() {
 }
 
 #[test]
-fn the_usual_traits() {
+fn the_usual_traits_are_implemented() {
     let cell = SetOnce::from(1);
     assert_eq!(cell, SetOnce::new_with(Some(1)));
     assert_eq!(cell.clone(), cell);

@@ -239,7 +239,7 @@ fn closed_means_that_no_receiver_is_left() {
     assert!(poll(closed.as_mut(), &waker).is_ready());
 }
 
-/// More receivers than are woken under one hold of the lock, in the order in which they came.
+/// More receivers than one wake batch are woken, in the order in which they began to wait.
 #[test]
 fn all_waiting_receivers_are_woken() {
     let (sender, receiver) = watch::channel(0);
@@ -254,7 +254,7 @@ fn all_waiting_receivers_are_woken() {
     assert!(waits.iter_mut().all(|wait| poll(wait.as_mut(), &waker).is_ready()));
 }
 
-/// Returns if `always` lets others run although it is always ready.
+/// Returns only if `always`, which is always ready, yields to other tasks.
 async fn let_others_run(always: impl Future) {
     select(pin!(always), pin!(yield_now())).await;
 }
@@ -298,7 +298,7 @@ fn is_send_if_the_value_is_send_and_sync() {
     assert!(text.starts_with("Sender"), "{text}");
 }
 
-/// One receiver with at most one wait going on, as the model sees it.
+/// A receiver with at most one pending wait, and its state in the model.
 struct Watcher {
     receiver: Rc<RefCell<Receiver<usize>>>,
     /// Borrows the receiver.
@@ -319,10 +319,9 @@ impl Watcher {
     }
 }
 
-/// Random steps of several watchers against versions that are counted by hand: results, wakes and wakers that are
-/// kept.
+/// Compares random steps of several watchers with a counted version: results, wakes and kept wakers.
 #[test]
-fn a_channel_is_as_its_model() {
+fn agrees_with_a_naive_model() {
     let mut rng = TestRng::new(seed());
     let wakers = [CountingWaker::new(), CountingWaker::new()];
     for _ in 0..if cfg!(miri) { 10 } else { 300 } {
@@ -365,7 +364,7 @@ fn a_channel_is_as_its_model() {
                     gone.waits = None;
                 }
                 (4, _) if !watchers.is_empty() => {
-                    // Gives up, or looks.
+                    // Drops the wait, if there is one, and reads the value.
                     let number = rng.below(watchers.len());
                     let one = &mut watchers[number];
                     one.waits = None;

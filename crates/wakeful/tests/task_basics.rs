@@ -91,11 +91,11 @@ fn a_panic_in_the_drop_of_a_future_is_caught() {
         if error.is_panic() {
             assert!(error.to_string().contains("dropped while it waits"), "{error}");
         } else {
-            // Aborted before the first poll: there was no bomb yet.
+            // The task was aborted before its first poll, so the bomb did not exist yet.
             assert!(error.is_cancelled(), "{error}");
         }
 
-        // Dropped because it is done: the output is there all the same.
+        // The future is dropped because it is complete. The output is kept although the drop panics.
         struct Done(#[allow(dead_code, reason = "it is there for its drop")] Bomb);
         impl Future for Done {
             type Output = u32;
@@ -118,7 +118,7 @@ fn a_panic_in_the_drop_of_a_future_is_caught() {
     }
 }
 
-/// Holds a bomb, and does not let it go off while another panic is on its way, which would end the process.
+/// Holds a bomb, and forgets it while another panic unwinds: a second panic would abort the process.
 struct AssertBomb(Option<Bomb>);
 
 impl Drop for AssertBomb {
@@ -142,7 +142,7 @@ fn a_panic_in_the_drop_of_an_output_is_caught() {
         store.open();
         rt.block_on(rt.spawn(async {})).unwrap();
 
-        // It was there when the handle went.
+        // The output exists when the handle is dropped.
         let handle = rt.spawn(async { Bomb("too late") });
         while !handle.is_finished() {
             rt.block_on(rt.spawn(async {})).unwrap();
@@ -417,7 +417,7 @@ fn a_future_that_panics_is_dropped_while_the_thread_is_panicking() {
     }
 }
 
-/// A waker of others may have the same data as the task's own, and do something else with it.
+/// A foreign waker may have the same data pointer as the task's own waker, with another vtable.
 #[test]
 fn a_waker_of_others_is_not_taken_for_the_tasks_own() {
     static WOKEN: AtomicUsize = AtomicUsize::new(0);

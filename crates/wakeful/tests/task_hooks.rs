@@ -257,7 +257,7 @@ fn a_hook_for_spawns_may_panic() {
     }
 }
 
-/// A thread outside of the runtime calls the hook, and the runtime ends meanwhile: it drops the future, once.
+/// A thread outside of the runtime calls the hook while the runtime ends. The future is dropped once.
 #[test]
 fn a_hook_for_spawns_may_panic_after_the_runtime_has_ended() {
     for (_, mut builder) in serial_builders() {
@@ -344,7 +344,7 @@ fn a_hook_on_a_spare_worker_may_block_in_place_while_the_runtime_ends() {
     assert_eq!(drops.load(SeqCst), 1);
 }
 
-/// The end of a task is certain, whatever the hook does.
+/// A task ends even if the hook panics.
 #[test]
 fn a_hook_for_ends_may_panic() {
     for (_, mut builder) in serial_builders() {
@@ -383,7 +383,7 @@ fn a_hook_for_polls_may_panic() {
     }
 }
 
-/// The hooks before and after a poll see the same latency. It is that of this poll.
+/// The hooks before and after a poll see the latency of this poll.
 #[test]
 fn hooks_see_schedule_latencies() {
     const AT_LEAST: Duration = Duration::from_millis(5);

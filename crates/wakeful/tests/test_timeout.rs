@@ -16,7 +16,7 @@ mod planted {
     use wakeful::task::{self, spawn_blocking, yield_now};
     use wakeful::time::sleep;
 
-    /// Gives a value to another thread for ever, so that nothing that depends on it is proven stuck.
+    /// Moves a value to a thread that never ends, so that no wait for it is proven stuck.
     fn keep_elsewhere(value: impl Send + 'static) {
         thread::spawn(move || {
             let _kept = value;
@@ -147,7 +147,7 @@ fn run(tests: &[&str], environment: &[(&str, &str)]) -> (Output, String) {
     let mut command = Command::new(this);
     command.args(["--ignored", "--exact", "--test-threads=1"]);
     command.args(tests.iter().map(|test| format!("planted::{test}")));
-    // A stack takes long to print: the grace time of a blocked test may end meanwhile.
+    // Without stacks: printing one may take longer than the grace time of a blocked test.
     command.env("RUST_BACKTRACE", "0");
     command.env_remove("WAKEFUL_TEST_TIMEOUT").envs(environment.iter().copied());
     let output = command.output().unwrap();

@@ -55,7 +55,7 @@ async fn interval_at_starts_when_it_is_told_to() {
     assert_eq!(tick_after(&mut earlier, 0, start).await, (70, 120));
 }
 
-/// One interval of 50 ms: how long the taker is busy before each tick, and for each tick when it was due and came.
+/// An interval of 50 ms. For each tick: how long the task is busy before it, when it was due, and when it came.
 struct Case {
     behavior: MissedTickBehavior,
     busy: &'static [u64],
@@ -63,7 +63,7 @@ struct Case {
 }
 
 #[wakeful::test(start_paused = true)]
-async fn ticks_after_a_late_tick() {
+async fn ticks_after_a_late_tick_follow_the_behavior() {
     let cases = [
         // Catches up: always multiples of the period.
         Case {
@@ -161,7 +161,7 @@ async fn an_interval_can_start_over() {
 }
 
 #[wakeful::test(start_paused = true)]
-async fn a_reset_reaches_who_waits() {
+async fn a_reset_reaches_a_waiting_task() {
     let mut interval = interval(secs(60));
     interval.tick().await;
     let (woken, waker) = CountingWaker::new();

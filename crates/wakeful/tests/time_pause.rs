@@ -96,13 +96,13 @@ async fn time_does_not_pass_while_a_task_can_run() {
     assert_eq!(sleeper.await.unwrap(), start + ms(1));
 }
 
-/// A paused runtime that says when its thread parks.
+/// Returns a paused runtime, and a receiver that gets a message at each park of its thread.
 fn paused_and_watched() -> (support::runtimes::TestRuntime, mpsc::Receiver<()>) {
     let (parks, parked) = mpsc::channel();
     let parks = Mutex::new(parks);
     let mut builder = Builder::new_current_thread();
     builder.enable_all().start_paused(true).on_orphan(OrphanPolicy::Panic);
-    // The last park may come when the test has ended.
+    // The last park may come after the receiver is dropped.
     builder.on_thread_park(move || {
         let _ = parks.lock().unwrap().send(());
     });
@@ -212,7 +212,7 @@ fn time_goes_on_if_another_thread_sets_a_timer_before_the_thread_parks() {
     drop(sleeps);
 }
 
-/// A waker that says so, once.
+/// A waker that sends a message at its first wake-up.
 struct Tell(Mutex<Option<futures::channel::oneshot::Sender<()>>>);
 
 impl futures::task::ArcWake for Tell {
@@ -229,9 +229,9 @@ fn a_clock_started_by_a_closure_serves_the_timers_that_wait() {
     rt.block_on(async {
         let (let_go, held) = mpsc::channel::<()>();
         drop(spawn_blocking(move || {
-            parked.recv().unwrap(); // for as long as it takes: this closure runs
+            parked.recv().unwrap(); // the clock stands while this closure runs
             resume();
-            let _ = held.recv(); // and goes on running
+            let _ = held.recv(); // keeps the closure running
         }));
         sleep(ms(2)).await;
         drop(let_go);

@@ -86,7 +86,7 @@ async fn a_deadline_in_the_past_has_come() {
     let now = Instant::now();
     sleep_until(now).await;
     for ago in [Duration::from_nanos(1), ms(1), secs(60)] {
-        // Before the runtime was there, if the machine was.
+        // A time before the runtime started. Skipped if the machine started later.
         let Some(past) = now.checked_sub(ago) else { continue };
         sleep_until(past).await;
     }
@@ -407,7 +407,7 @@ fn a_sleep_that_outlives_its_runtime_is_told_so() {
     }
 }
 
-/// With the timers that tokio calls the alternative ones, a sleep that waits is over with its runtime.
+/// With tokio's alternative timers, a pending sleep completes when its runtime shuts down.
 #[test]
 fn a_sleep_of_alternative_timers_elapses_with_its_runtime() {
     for mut builder in [Builder::new_current_thread(), Builder::new_multi_thread()] {

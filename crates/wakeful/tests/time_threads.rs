@@ -25,7 +25,7 @@ fn of_200_000_timers_none_is_lost_and_none_is_early() {
     let rt = real_multi_thread(2);
     let mut rng = TestRng::new(seed());
     let late_ones = rt.block_on(async {
-        // Spawned from tasks, so that every worker has its share.
+        // Tasks spawn the sleepers, so that they are spread over the workers.
         let groups: Vec<_> = (0..100)
             .map(|_| {
                 let mut rng = rng.branch();
@@ -70,7 +70,7 @@ fn most_timers_are_cancelled_and_the_others_fire() {
                 let mut rng = rng.branch();
                 wakeful::spawn(async move {
                     for _ in 0..10 {
-                        // Wanders between the workers while its timer is set.
+                        // The task moves between workers while its timer is registered.
                         let yields = rng.below(4);
                         let quick = timeout(secs(3_600), async {
                             for _ in 0..yields {
@@ -98,13 +98,13 @@ fn most_timers_are_cancelled_and_the_others_fire() {
 #[test]
 fn timers_of_threads_that_are_no_workers_fire() {
     for rt in [real_multi_thread(1), real_multi_thread(2)] {
-        // The thread in block_on, the workers being asleep.
+        // The thread in `block_on` sleeps while the workers are parked.
         for length in [us(100), ms(3)] {
             let before = std::time::Instant::now();
             rt.block_on(async { sleep(length).await });
             assert!(before.elapsed() >= length);
         }
-        // Threads that know a handle, one of them with a far timer set already.
+        // Threads with a handle sleep. One has registered a far timer before.
         thread::scope(|scope| {
             let _entered = rt.enter();
             let mut far = Box::pin(sleep(secs(3_600)));
@@ -165,7 +165,7 @@ fn a_worker_stuck_in_a_poll_does_not_stop_its_timers() {
                     })
                     .collect();
                 for sleep in &sleeps {
-                    // Blocks this worker until its own timer went off.
+                    // Blocks this worker until another thread has fired its timer.
                     assert_eq!(firing.recv().unwrap(), sleep.deadline());
                     assert!(Instant::now() >= sleep.deadline());
                     assert!(sleep.is_elapsed());
@@ -214,7 +214,7 @@ fn a_worker_that_blocks_in_place_leaves_its_timers_in_good_hands() {
                 all_fired.send(()).unwrap();
             });
             block_in_place(move || wait.recv().unwrap());
-            // Now on a thread without a worker: its timers are another's.
+            // The task is now on a thread without a core, so another worker has its timers.
             sleep(ms(1)).await;
         });
         blocker.await.unwrap();
@@ -251,7 +251,7 @@ fn sleeps_set_on_one_worker_are_dropped_and_moved_on_others() {
             .map(|number| {
                 let give = give.clone();
                 wakeful::spawn(async move {
-                    // Most of them come up while they change hands.
+                    // Most of these timers fire while the sleep moves between tasks.
                     let far = number % 10 == 0;
                     let length = if far { secs(60) } else { us(number as u64 * 7 % 2_000) };
                     let mut sleep = Box::pin(sleep(length));

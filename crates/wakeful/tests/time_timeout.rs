@@ -127,8 +127,8 @@ async fn the_time_counts_from_its_making() {
     assert_eq!(before.elapsed(), ms(60));
 }
 
-/// A limit of 4 ms that was made just before `made`, and is first polled, or first pending, when those have passed: it
-/// ends before a timer that is set for 2 ms later. Counted from the first poll it would end after that.
+/// Asserts that a limit of 4 ms counts from its creation, just before `made`. Its first poll, or first `Pending`, comes
+/// after the 4 ms. So it ends before a timer that is due 2 ms later.
 async fn ends_in_time(limit: impl Future<Output = Result<(), Elapsed>>, made: Instant) {
     let (mut limit, mut later) = (pin!(limit), pin!(sleep_until(made + ms(6))));
     poll_fn(|cx| {
@@ -155,16 +155,16 @@ fn block() {
 fn a_real_clock_counts_from_its_making_too() {
     for rt in [real_current_thread(), real_multi_thread(1), real_multi_thread(2)] {
         let task = rt.spawn(async {
-            // First polled in a later poll than it was made in.
+            // The limit is created in one poll of the task, and first polled in a later one.
             let (limit, made) = (timeout(ms(4), pending()), Instant::now());
             block();
             yield_now().await;
             ends_in_time(limit, made).await;
-            // Made and polled in the same poll, after a while.
+            // The limit is created and polled in the same poll of the task, 4 ms apart.
             let (limit, made) = (timeout(ms(4), pending()), Instant::now());
             block();
             ends_in_time(limit, made).await;
-            // Polled at once, but its future takes its time before it is pending.
+            // The limit is polled at once, but its future blocks before it returns `Pending`.
             let slow = async {
                 block();
                 pending().await

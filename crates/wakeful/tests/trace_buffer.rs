@@ -76,7 +76,7 @@ fn notes_what_happens_while_it_is_on() {
     }
 }
 
-/// A poll that was begun for the trace alone stands for no other poll, also if the recording ends before it does.
+/// A poll that is timed only for the trace is no sample of other polls, even if the recording ends during it.
 #[test]
 fn the_end_of_a_recording_leaves_the_metrics_right() {
     for rt in runtimes() {

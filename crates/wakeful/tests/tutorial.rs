@@ -119,7 +119,7 @@ fn a_delay_wakes_the_task_that_polled_it_last() {
             let (hand_on, taken) = oneshot::channel();
             let (finished, all_done) = oneshot::channel();
 
-            // The first task polls it once, hands it on and waits for something else.
+            // The first task polls the delay once, sends it to the second, and waits for something else.
             let first = wakeful::spawn(count_polls(async move {
                 let pending = poll_fn(|cx| {
                     Poll::Ready(delay.as_mut().unwrap().as_mut().poll(cx).is_pending())
@@ -153,7 +153,7 @@ fn a_delay_that_rings_before_it_is_polled_is_ready_at_once() {
         let (rung, wait) = std_mpsc::channel();
         let delay = Delay::new(move || rung.send(()).unwrap());
         wait.recv().unwrap();
-        // Ringing comes right after; whichever poll sees it, the delay ends.
+        // The event fires right after. Any poll that sees it ends the delay.
         rt.block_on(delay);
     }
 }
@@ -270,7 +270,7 @@ fn a_race_has_one_winner_and_drops_the_other() {
         rt.spawn(async move { fast_event.fire() });
         assert_eq!(rt.block_on(race).unwrap(), "fast", "{}", rt.name);
         assert_eq!(*drops.lock().unwrap(), ["fast", "slow"], "the loser goes with the race");
-        slow_event.fire(); // the waker it left behind is of no use and does no harm
+        slow_event.fire(); // the waker of the dropped future does no harm
     }
 }
 

@@ -14,8 +14,8 @@ use wakeful::sync::Mutex;
 use wakeful::task::{self, yield_now};
 use wakeful::time::{Instant, interval_at, sleep, sleep_until, timeout};
 
-/// Durations whose ticks of 62.5 µs end on both sides of each bit that a wait record may use for itself, and the
-/// longest ones.
+/// Returns durations, in ticks of 62.5 µs, just below and above each high bit that a wait record may use itself.
+/// Includes the longest durations.
 fn far_durations() -> Vec<Duration> {
     const TICKS_PER_S: u64 = 16_000;
     let around = |tick: u64| {
@@ -23,7 +23,7 @@ fn far_durations() -> Vec<Duration> {
         [s - 1, s, s + 1, s + s / 4, s + s / 2].map(Duration::from_secs)
     };
     let mut all: Vec<Duration> = (56..64).flat_map(|bit| around(1 << bit)).collect();
-    // The first and the last that were read as an address, and one between them.
+    // The shortest and the longest duration that were once read as an address, and one between them.
     let read_as_addresses = [576_460_752_303_424, 600_000_000_000_000, 864_691_128_455_000];
     all.extend(read_as_addresses.map(Duration::from_secs));
     all.push(Duration::from_secs(u64::MAX / TICKS_PER_S));
@@ -112,7 +112,7 @@ fn a_far_moment_of_another_kind_is_no_address_and_no_task() {
     }
 }
 
-/// A `block_on` future that sleeps for long holds the number in a wait record of its own. A dump and a diagnosis made in the same
+/// A `block_on` future that sleeps for long has the tick in its own wait record. A dump and a diagnosis in the same
 /// poll read it.
 #[test]
 fn a_far_sleep_of_the_root_is_no_address_and_no_task() {
@@ -151,7 +151,7 @@ fn the_deadlock_scanner_survives_far_sleeps() {
             drop(lock.lock().await);
         });
         rt.block_on(async {
-            // Nothing else happens: the report comes from the scanner's thread.
+            // No task runs now, so the report comes from the watchdog.
             let hears = task::spawn_blocking(move || told.recv().unwrap());
             let report = hears.await.unwrap();
             assert!(matches!(report, Report::Deadlock(_)), "{report}");

@@ -9,7 +9,7 @@ use std::time::Duration;
 use wakeful::inspect::Report;
 use wakeful::runtime::{Builder, Runtime};
 
-/// Only a bug comes near it.
+/// The time limit of a wait. Only a bug reaches it.
 const LIMIT: Duration = Duration::from_secs(600);
 
 const KINDS: [fn() -> Builder; 2] = [Builder::new_current_thread, one_worker];
@@ -93,14 +93,14 @@ fn a_function_for_thread_names_that_blocks_delays_no_other_runtime() {
     rt.block_on(waits).unwrap();
 }
 
-/// The threads with the name of the watchdog, of which the kernel keeps 15 characters.
+/// Returns the number of threads with the watchdog's name. The kernel keeps 15 characters of it.
 fn watchdogs() -> usize {
     let threads = fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().path());
     let names = threads.filter_map(|thread| fs::read_to_string(thread.join("comm")).ok());
     names.filter(|name| name.trim() == "wakeful-watchdo").count()
 }
 
-/// In a process of its own, where no other test makes the watchdog hand off its role.
+/// Runs in a child process, where no other test makes the watchdog hand off its role.
 #[test]
 #[ignore = "run by `one_thread_watches_all_runtimes`"]
 fn many_runtimes() {

@@ -30,7 +30,7 @@ fn a_semaphore_that_never_had_permits_is_not_reported() {
     });
 }
 
-/// The sender is in another branch of the same task, which is polled with a waker of the set.
+/// Another future of the task has the sender. The set polls that future with a waker of its own.
 #[test]
 fn a_sender_in_another_future_of_a_set_is_not_reported() {
     use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
@@ -55,7 +55,7 @@ fn a_sender_in_another_future_of_a_set_is_not_reported() {
     });
 }
 
-/// A thread made a clone before the task did, so the first sender may be anywhere.
+/// A thread cloned the sender before the task did, so any task or thread may have the first sender.
 #[test]
 fn a_first_sender_that_a_thread_clones_is_not_reported() {
     let (tx, mut rx) = mpsc::channel::<u32>(8);
@@ -90,7 +90,7 @@ fn a_first_sender_in_the_last_worker_is_not_reported() {
     });
 }
 
-/// A set waits for the end of any task. Another member has the sender.
+/// The manager waits for any task of its set. One task receives, and another has the sender.
 #[test]
 fn a_join_set_with_a_sender_in_a_member_is_not_reported() {
     on_both!(async |clock: Clock| {
@@ -120,7 +120,7 @@ async fn poll_once(future: impl Future) {
     .await;
 }
 
-/// The task waits for a future of another crate, and dropped the others in the same poll.
+/// The task dropped its waits for resources, and waits for a future of another crate.
 #[test]
 fn waits_that_were_dropped_are_not_reported() {
     on_both!(async |clock: Clock| {

@@ -41,7 +41,7 @@ enum Clock {
 }
 
 impl Clock {
-    /// Lets nine seconds pass, and returns what is stalled then. Nothing is before.
+    /// Lets nine seconds pass. Returns what is stalled then, and asserts that nothing was stalled before.
     async fn stalled(self) -> Vec<Stalled> {
         settle().await;
         if self == Clock::Paused {
@@ -54,7 +54,7 @@ impl Clock {
         stalled_now()
     }
 
-    /// Like [`stalled`](Self::stalled), of a program with one bug.
+    /// Lets nine seconds pass, and returns the only stalled wait.
     async fn only(self) -> Stalled {
         let mut found = self.stalled().await;
         assert_eq!(found.len(), 1, "{found:#?}");
@@ -217,7 +217,8 @@ fn more_permits_than_there_ever_were() {
     });
 }
 
-/// The large request gives up. Its task then waits for a permit that is held, and a later large request counts.
+/// The large request is cancelled. Its task then waits for a held permit, which is not stalled. A later large request
+/// is.
 #[test]
 fn a_cancelled_request_is_forgotten() {
     on_both!(async |clock: Clock| {
@@ -242,7 +243,7 @@ fn a_cancelled_request_is_forgotten() {
     });
 }
 
-/// Added permits count, also those that were forgotten since.
+/// Added permits count, even if they were forgotten since.
 #[test]
 fn a_request_that_added_permits_could_fill() {
     on_both!(async |clock: Clock| {
@@ -290,7 +291,7 @@ fn a_sender_that_is_kept_by_its_receiver() {
     });
 }
 
-/// The receiver is not woken for the sake of a report.
+/// Dropping a clone of the sender does not wake the receiver for a report.
 #[test]
 fn a_drop_of_a_clone_wakes_no_receiver() {
     paused().block_on(async {
@@ -310,7 +311,7 @@ fn a_drop_of_a_clone_wakes_no_receiver() {
     });
 }
 
-/// The keeper of the sender is told once, when it has been the only one for long enough.
+/// The task that keeps the sender is reported once, after it was the only sender for long enough.
 #[test]
 fn a_slow_worker_is_waited_for() {
     paused().block_on(async {
@@ -543,7 +544,7 @@ fn a_slow_consumer_is_not_reported() {
     });
 }
 
-/// The task receives in another branch.
+/// Another branch of the task receives.
 #[test]
 fn a_task_that_receives_while_it_sends_is_not_reported() {
     on_both!(async |clock: Clock| {

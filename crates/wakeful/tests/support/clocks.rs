@@ -17,13 +17,13 @@ pub fn paused() -> TestRuntime {
     watch("paused", builder.enable_all().start_paused(true).on_orphan(OrphanPolicy::Panic))
 }
 
-/// On real time.
+/// A runtime with a real clock.
 pub fn real_current_thread() -> TestRuntime {
     let mut builder = Builder::new_current_thread();
     watch("current_thread", builder.enable_all().on_orphan(OrphanPolicy::Panic))
 }
 
-/// On real time.
+/// A runtime with a real clock.
 pub fn real_multi_thread(workers: usize) -> TestRuntime {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(workers).enable_all().on_orphan(OrphanPolicy::Panic);

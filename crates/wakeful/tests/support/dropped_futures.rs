@@ -1,4 +1,5 @@
-// Rows of a table: a future that is polled once, found pending and dropped. Then its event happens. Is the waker woken?
+// Rows of a table. Each polls a future once, which is pending, and drops it. Then its event happens. Does it wake the
+// waker?
 //
 // `bench/tests/dropped_futures.rs` includes this file twice, for wakeful and for the real tokio; `rt` is the runtime's
 // crate. (An included file cannot begin with inner documentation.)
@@ -36,12 +37,12 @@ use rt::time::{Instant, interval, sleep, sleep_until, timeout, timeout_at};
 /// The name of a future, and whether its waker was woken after it had been dropped.
 pub type Row = (&'static str, bool);
 
-/// Long enough that it never ends.
+/// A duration that no test reaches.
 const NEVER: Duration = Duration::from_secs(3600);
-/// The least that a timer can wait.
+/// The shortest duration of a timer.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Counts wakes, and passes each on to the future that awaits the first.
+/// Counts wakes. Each also wakes the task that awaits the first one.
 #[derive(Default)]
 struct Wakes {
     count: AtomicUsize,
@@ -76,7 +77,7 @@ impl Wakes {
         .await;
     }
 
-    /// Polls once; the future has to wait.
+    /// Polls once, and asserts that the future is pending.
     fn poll(self: &Arc<Self>, name: &str, future: Pin<&mut impl Future>) {
         let waker = Waker::from(self.clone());
         let polled = future.poll(&mut Context::from_waker(&waker));
@@ -84,7 +85,7 @@ impl Wakes {
     }
 }
 
-/// Runs one row on a runtime of its own. One thread of the pool serves all closures in turn: see `pool_is_idle`.
+/// Runs one row on a new runtime. One pool thread runs all closures in turn: see `pool_is_idle`.
 fn run<T>(future: impl Future<Output = T>) -> T {
     let mut builder = Builder::new_current_thread();
     let runtime = builder.enable_all().max_blocking_threads(1).build().expect("it starts");
@@ -100,9 +101,8 @@ fn run_paused<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// `row!(rows, name, { setup }, future, event, observed)`: adds a row.
-///
-/// A first run keeps the future, and ends only if the event wakes it: so the event is the right one. A second run drops
-/// the future before the event, and asks once `observed` has seen that the event is over.
+/// The first run keeps the future, and ends only if the event wakes it. That proves that the event is the right one.
+/// The second run drops the future before the event, and reads the count after `observed` has seen the event.
 macro_rules! row {
     ($rows:ident, $name:expr, { $($setup:tt)* }, $future:expr, $event:expr) => {
         row!($rows, $name, { $($setup)* }, $future, $event, ())
@@ -145,7 +145,7 @@ fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Returns when the runtime has delivered everything that the kernel had to tell when this was called.
+/// Returns when the runtime has delivered all events that the kernel had at the time of the call.
 async fn driver_has_turned() {
     let (near, far) = UnixStream::pair().expect("a pair of sockets");
     far.writable().await.expect("a new socket has room");
@@ -175,8 +175,8 @@ impl Watch {
         Self::new(fd, Interest::WRITABLE)
     }
 
-    /// Waits until the kernel has told of the event here. It tells all registrations in one go, under a lock that
-    /// `poll` takes as well; so after that they all lie ready, and the next turn of the driver delivers them.
+    /// Waits until the kernel has reported the event to this registration. It reports to all registrations at once,
+    /// under a lock that `poll` takes too. So the next poll of the driver delivers all of them.
     async fn has_fired(self) {
         drop(self.0.ready(self.1).await.expect("it is registered"));
         let mut fds = [rustix::event::PollFd::new(&self.0, rustix::event::PollFlags::IN)];
@@ -186,7 +186,7 @@ impl Watch {
     }
 }
 
-/// Returns when the closures before have ended, and the tasks that waited for them were woken.
+/// Returns when all earlier closures have ended, and the tasks that waited for them were woken.
 async fn pool_is_idle() {
     spawn_blocking(|| ()).await.expect("an empty closure");
 }
@@ -203,7 +203,7 @@ fn gate() -> (oneshot::Sender<()>, impl Future<Output = ()> + Send + 'static) {
     (open, async { opened.await.expect("it is opened") })
 }
 
-/// Writes until there is no more room.
+/// Writes until the buffer is full.
 fn fill(mut write: impl FnMut(&[u8]) -> std::io::Result<usize>) {
     let bytes = [0; 1 << 14];
     loop {
@@ -215,7 +215,7 @@ fn fill(mut write: impl FnMut(&[u8]) -> std::io::Result<usize>) {
     }
 }
 
-/// Reads until there is nothing left.
+/// Reads until the buffer is empty.
 fn drain(mut read: impl FnMut(&mut [u8]) -> std::io::Result<usize>) {
     let mut bytes = vec![0; 1 << 16];
     while read(&mut bytes).is_ok_and(|read| read > 0) {}
@@ -226,7 +226,7 @@ fn send_signal(signal: rustix::process::Signal) {
     rustix::process::kill_process(own, signal).expect("a process may signal itself");
 }
 
-/// The answers of all modules.
+/// Returns the rows of all modules.
 pub fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
     locks(&mut rows);

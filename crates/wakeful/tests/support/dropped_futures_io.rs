@@ -702,13 +702,13 @@ fn child() -> (Child, ChildStdin, Signal) {
     (child, stdin, ended)
 }
 
-/// The signal came, and the runtime has delivered what the kernel told before.
+/// Waits for the signal, and until the runtime has delivered all earlier events.
 async fn has_ended(mut ended: Signal) {
     ended.recv().await.expect("the runtime is there");
     driver_has_turned().await;
 }
 
-/// A command whose standard input ends when the second is dropped.
+/// Returns a command, and the writer of its standard input. Dropping the writer ends the input.
 fn command() -> (Command, std::io::PipeWriter, Signal) {
     let ended = signal(SignalKind::child()).expect("it can be listened for");
     let (read, write) = std::io::pipe().expect("two descriptors are free");

@@ -10,7 +10,7 @@ async fn full_tcp_pair() -> (TcpStream, TcpStream) {
     near.writable().await.expect("a new socket has room");
     fill(|bytes| near.try_write(bytes));
     far.readable().await.expect("it was written to");
-    // What lies with the receiver now has made room again.
+    // Data that reached the receiver has left space in the send buffer.
     fill(|bytes| near.try_write(bytes));
     (near, far)
 }

@@ -55,8 +55,8 @@ const LINK: u64 = 3;
 /// The content of every file.
 pub const CONTENTS: &[u8] = b"served by the test";
 
-/// A mounted file system: `file` and `link`, whose names the kernel keeps in memory, and `fresh`, whose name it asks for
-/// each time. Taken away when it is dropped.
+/// A mounted file system with `file`, `link` and `fresh`. The kernel caches the names of the first two, and asks for
+/// `fresh` each time. Dropping it unmounts it.
 pub struct Served {
     path: PathBuf,
     server: Arc<Server>,
@@ -76,11 +76,10 @@ struct State {
 }
 
 impl Served {
-    /// Mounts it.
+    /// Mounts the file system at `path`.
     ///
     /// # Errors
-    ///
-    /// Why this machine does not let the test do that.
+    /// Returns the reason why this machine cannot mount it.
     pub fn new(path: PathBuf) -> Result<Self, String> {
         let device = File::options().read(true).write(true).open("/dev/fuse");
         let device = device.map_err(|error| format!("/dev/fuse cannot be opened: {error}"))?;
@@ -117,14 +116,14 @@ impl Served {
         &self.path
     }
 
-    /// From now on, requests of this kind are not answered. With the first one, `on_arrival` is called.
+    /// Stops answering requests of this kind. The first of them calls `on_arrival`.
     pub fn keep_back(&self, request: Request, on_arrival: impl FnOnce() + Send + 'static) {
         let mut state = self.server.lock();
         state.kept_back = Some(request);
         state.on_arrival = Some(Box::new(on_arrival));
     }
 
-    /// Answers what was kept back. Says whether there was anything.
+    /// Answers the delayed requests. Returns whether there were any.
     pub fn release(&self) -> bool {
         let waiting = {
             let mut state = self.server.lock();
@@ -156,12 +155,11 @@ fn end(path: &CStr) {
     unsafe { libc::umount2(path.as_ptr(), libc::MNT_FORCE | libc::MNT_DETACH) };
 }
 
-/// A process that ends the file system when the thread that made it ends, however that comes about.
+/// A process that ends the file system when the thread that started the process ends, for any reason.
 struct Guard(libc::pid_t);
 
 impl Guard {
-    /// Starts the process, and waits until it would notice the end of this thread. A test that ends before would stay a
-    /// zombie.
+    /// Starts the process, and waits until it watches this thread. A test that ends earlier would stay a zombie.
     fn start(path: &CStr) -> Self {
         let (mut ready, tell) = io::pipe().unwrap();
         // SAFETY: the child makes only system calls, on memory that was there before.

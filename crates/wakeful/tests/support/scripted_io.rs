@@ -30,8 +30,8 @@ pub fn give(bytes: impl AsRef<[u8]>) -> Act {
     Act::Give(bytes.as_ref().to_vec())
 }
 
-/// A stream with a script for each direction. A reader whose script is over has come to its end; a writer whose
-/// script is over takes everything.
+/// A stream with a script for each direction. After the end of its script, a reader is at its end, and a writer takes
+/// everything.
 #[derive(Debug, Default)]
 pub struct ScriptedIo {
     pub reads: VecDeque<Act>,
@@ -40,8 +40,8 @@ pub struct ScriptedIo {
     pub is_vectored: bool,
     /// The bytes that were written.
     pub written: Vec<u8>,
-    /// What it was asked for: `"read 4"` (with the room), `"write 4"`, `"write 2+3"`, `"flush"`, `"shutdown"`. Also
-    /// if it did not do it.
+    /// All calls, including refused ones: `"read 4"` (with the room), `"write 4"`, `"write 2+3"`, `"flush"`,
+    /// `"shutdown"`.
     pub log: Vec<String>,
 }
 

@@ -26,7 +26,7 @@ pub fn current_thread() -> TestRuntime {
     watch("current_thread", current.enable_all().on_orphan(OrphanPolicy::Panic))
 }
 
-/// A new folder that goes with all that is in it.
+/// A new folder. Dropping it removes the folder with its content.
 pub struct Folder(PathBuf);
 
 impl Folder {
@@ -37,7 +37,7 @@ impl Folder {
             let folder = std::env::temp_dir().join(name);
             match std::fs::create_dir(&folder) {
                 Ok(()) => return Self(folder),
-                // Of a process that had this number before, and came to a sudden end.
+                // A folder of an earlier process with this id that was killed.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => panic!("the folder for temporary files cannot be written: {error}"),
             }

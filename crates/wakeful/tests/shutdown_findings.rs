@@ -1,4 +1,4 @@
-//! What a shutdown tells: the tasks that it dropped before their first poll, and what it waits for.
+//! Reports of a shutdown: the tasks that it dropped before their first poll, and what it waits for.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
@@ -51,7 +51,7 @@ fn tasks_that_never_ran_are_told_at_shutdown() {
             wakeful::spawn(async {});
         }
         wakeful::spawn(async {});
-        // Neither was meant to run.
+        // The program has given this task up, so it is not reported.
         wakeful::spawn(async {}).abort();
     });
     none(&told);
@@ -108,7 +108,7 @@ fn is_closing(handle: &Handle) -> bool {
     UnixDatagram::unbound().is_err_and(|error| is_rt_shutdown_err(&error))
 }
 
-/// Tasks that are awaited, given up on purpose, or spawned in a test.
+/// Tasks that are awaited, given up on purpose, or spawned in a test are not reported.
 #[test]
 fn tasks_that_ran_or_were_given_up_are_not_told() {
     for builder in builders() {
@@ -141,7 +141,8 @@ fn tasks_that_ran_or_were_given_up_are_not_told() {
     }
 }
 
-/// Shuts a runtime down that waits for what `start` starts until the report is told. Returns the report.
+/// Shuts down a runtime that waits for what `start` has started, and ends that when the report comes. Returns the
+/// report.
 fn slow_shutdown(mut builder: Builder, start: impl FnOnce(&Runtime, Receiver<()>)) -> SlowShutdown {
     let (end, ended) = channel::<()>();
     let (tell, told) = channel();
@@ -210,7 +211,7 @@ fn a_shutdown_names_the_poll_that_it_waits_for() {
     assert!(slow.to_string().contains(" for 1 poll\n"), "{slow}");
 }
 
-/// A stack may take longer than the shutdown may.
+/// The capture of a stack may take longer than the shutdown may last.
 #[test]
 fn a_shutdown_with_little_time_captures_no_stack() {
     let (end, ended) = channel::<()>();
@@ -237,7 +238,7 @@ fn a_shutdown_with_little_time_captures_no_stack() {
     }
 }
 
-/// A shutdown that has nothing to wait for, or ends at its own limit.
+/// A shutdown with nothing to wait for, or with a time limit, is not reported.
 #[test]
 fn a_shutdown_that_does_not_last_is_not_told() {
     for builder in builders() {
