@@ -66,7 +66,7 @@ fn cargo_test(root: &Path, arguments: &[&str]) -> Command {
         .current_dir(root)
         .env("RUSTFLAGS", "--cfg loom -C debug-assertions -D warnings")
         .env("LOOM_MAX_PREEMPTIONS", preemptions)
-        // Link-time optimisation costs more here than the models win by it.
+        // Link-time optimisation takes longer than it saves here.
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .args(["test", "--release", "--package", "wakeful", "--lib"])
         .arg("--target-dir")

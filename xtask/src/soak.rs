@@ -290,7 +290,7 @@ impl Drop for Killed {
     }
 }
 
-/// What a test binary said.
+/// The result of a test binary.
 #[derive(Debug, PartialEq, Eq)]
 struct TestResult {
     passed: usize,
@@ -310,7 +310,7 @@ impl TestResult {
         if !is_success && failed.is_empty() {
             failed.push(status.map_or("(over the time limit)".into(), |it| format!("({it})")));
         }
-        // A test that calls `exit(0)` ends the others unseen.
+        // A test that calls `exit(0)` ends the other tests without a failure.
         let (begun, ended) = ("running ", "test result: ");
         let count = |start| output.lines().filter(|line| line.starts_with(start)).count();
         if is_success && failed.is_empty() && count(begun) > count(ended) {
@@ -332,7 +332,7 @@ impl Processes {
         let program = env::current_exe().map_err(problem)?;
         let start = |args: &Vec<String>| {
             let mut command = Command::new(&program);
-            // The pipe, of which the parent has the other end: see the top of the file.
+            // The parent has the other end of this pipe: see the top of the file.
             command.arg(LOAD_COMMAND).args(args).stdin(Stdio::piped());
             command.spawn().map(Killed).map_err(problem)
         };
@@ -386,7 +386,7 @@ fn hold_memory(leave_mib: u64) -> ! {
             let too_many = (leave_mib - available).div_ceil(CHUNK_MIB) as usize;
             chunks.truncate(chunks.len().saturating_sub(too_many));
         }
-        // One chunk a turn, so that the next look is soon.
+        // Writes one chunk per round, so that the available memory is read often.
         if !chunks.is_empty() {
             chunks.rotate_left(1);
             chunks[0].iter_mut().step_by(4096).for_each(|byte| *byte = value);
@@ -397,7 +397,7 @@ fn hold_memory(leave_mib: u64) -> ! {
     }
 }
 
-/// What `/proc/meminfo` says is available.
+/// Returns the available memory, from `/proc/meminfo`.
 fn available_mib(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib >> 10)

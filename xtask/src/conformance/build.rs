@@ -10,10 +10,10 @@ use super::options::Options;
 use super::package::Package;
 use super::suite::Kind;
 
-/// What came of a test file.
+/// The result of building a test file.
 pub enum Built {
     Executable(PathBuf),
-    /// It does not compile; what the compiler said first.
+    /// It does not compile. Has the compiler's first error.
     Refused(String),
 }
 
@@ -29,7 +29,7 @@ pub fn build(
     let mut cargo = package.cargo("build");
     cargo.args(["--keep-going", "--message-format", "json", "--target-dir"]);
     if options.unstable {
-        // In a folder of its own: another flag compiles everything again.
+        // In a folder of its own, because another flag compiles everything again.
         cargo.arg(package.target.with_added_extension("unstable"));
         cargo.env("RUSTFLAGS", "--cfg tokio_unstable --cap-lints warn");
     } else {
@@ -66,7 +66,7 @@ pub fn build(
         .filter_map(|line| serde_json::from_slice(line).ok())
         .collect();
     if let Some(error) = first_error(&messages, |target| !is_wanted(&wanted, target, package)) {
-        // A dependency takes every file with it, so this is what has to be seen.
+        // An error in a dependency makes every file fail, so it is printed.
         eprintln!("{error}");
     }
     let found = wanted.iter().map(|&name| {
@@ -85,7 +85,7 @@ pub fn build(
     Ok(found.collect())
 }
 
-/// What a target of this package is called here.
+/// Returns the name of a target of this package.
 fn target_name<'m>(message: &'m Value, package: &Package) -> Option<&'m str> {
     let manifest = message["manifest_path"].as_str()?;
     if std::path::Path::new(manifest).parent() != Some(&package.folder) {
@@ -97,7 +97,7 @@ fn target_name<'m>(message: &'m Value, package: &Package) -> Option<&'m str> {
     }
 }
 
-/// Whether these are the kinds of a target that is a library.
+/// Returns whether these are the kinds of a library target.
 pub fn is_library(kinds: &Value) -> bool {
     matches!(kinds[0].as_str(), Some("lib" | "rlib" | "proc-macro"))
 }

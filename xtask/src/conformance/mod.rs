@@ -63,7 +63,7 @@ pub fn run(root: &Path, args: &[String]) -> ExitCode {
     if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs one suite. True: every test passes that should, and nothing hangs.
+/// Runs one suite. Returns whether every test passes that should, and nothing hangs.
 fn try_run(root: &Path, suite: &'static Suite, options: &Options) -> Result<bool, String> {
     let mut result = run_suite(root, suite, Subject::Shim, options)?;
     if options.has_baseline() {
@@ -87,7 +87,7 @@ fn run_suite(
     let targets = package.targets(&options.files)?;
     eprintln!("{}: {} test files, {}", package.title(), targets.len(), subject.describe());
     let built = build::build(&package, &targets, options)?;
-    // The tests are done when this value is dropped, and the server ends.
+    // Dropping this value after the tests ends the server.
     let _server = suite.server.map(|server| server.start()).transpose()?;
     let mut result = SuiteResult::new(suite, package.title(), options.unstable);
     empty_folder(&package.logs())?;

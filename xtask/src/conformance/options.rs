@@ -22,7 +22,7 @@ pub struct Options {
     pub suites: Vec<&'static Suite>,
     pub files: Vec<String>,
     baseline: bool,
-    /// Whether everything is compiled with `--cfg tokio_unstable`.
+    /// Everything is compiled with `--cfg tokio_unstable`.
     pub unstable: bool,
     pub list: bool,
     pub jobs: Option<usize>,
@@ -70,17 +70,17 @@ impl Options {
         Ok(options)
     }
 
-    /// Whether the real tokio is run too, to compare with.
+    /// Returns whether the tests also run on the real tokio, for comparison.
     pub fn has_baseline(&self) -> bool {
         self.baseline || self.files.is_empty()
     }
 
-    /// Whether the results are written to the document: those of whole suites.
+    /// Returns whether the results are written to the document. Only results of whole suites are.
     pub fn is_recorded(&self) -> bool {
         self.files.is_empty()
     }
 
-    /// Whether the unit tests of the library are run.
+    /// Returns whether the unit tests of the library run.
     pub fn has_unit_tests(&self) -> bool {
         self.files.is_empty() || self.files.iter().any(|file| file == UNIT_TESTS)
     }

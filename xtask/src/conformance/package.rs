@@ -151,7 +151,7 @@ impl Package {
         cargo.current_dir(&self.folder);
         cargo.args(["--config", "profile.dev.debug=\"line-tables-only\""]);
         cargo.args(["--config", "profile.dev.incremental=false"]);
-        // A new compiler's lints are not to refuse a crate that was published before.
+        // A lint of a newer compiler must not refuse a published crate.
         cargo.args(["--config", "build.rustflags=[\"--cap-lints\", \"warn\"]"]);
         if self.subject == Subject::Shim {
             let patch = format!("patch.crates-io.tokio.path={:?}", self.shim.display().to_string());
@@ -162,7 +162,7 @@ impl Package {
 
     fn plain_cargo(&self, command: &str) -> Command {
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        // Not those of the xtask that runs now.
+        // cargo has set these for xtask itself.
         cargo.env_remove("CARGO_TARGET_DIR").env_remove("CARGO_MANIFEST_DIR");
         cargo.arg(command);
         cargo

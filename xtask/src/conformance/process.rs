@@ -14,9 +14,9 @@ use super::package::Package;
 pub enum End {
     /// By itself, with this code.
     Code(i32),
-    /// By a signal that it did not get from here.
+    /// By a signal that xtask did not send.
     Died(i32),
-    /// Its time was over.
+    /// By xtask, at the time limit.
     Hung,
 }
 
@@ -31,7 +31,7 @@ pub fn run(
     let start = || {
         let output = File::create(log)?;
         let errors = output.try_clone()?;
-        // Tests that abort are to leave no memory image behind.
+        // A test that aborts must leave no core dump.
         Command::new("sh")
             .args(["-c", "ulimit -c 0; exec \"$0\" \"$@\""])
             .arg(executable)
@@ -51,7 +51,7 @@ pub fn run(
     };
     let mut child = start().map_err(|error| format!("{}: {error}", executable.display()))?;
     let ended = wait(&mut child, limit).map_err(|error| format!("waiting for a test: {error}"))?;
-    // What it left running holds ports and processors.
+    // Processes that the test has left would hold ports and CPU time.
     let _ = Command::new("kill")
         .args(["-9", "--", &format!("-{}", child.id())])
         .stderr(Stdio::null())

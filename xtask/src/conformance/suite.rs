@@ -155,7 +155,7 @@ const AREAS: &[(&str, &[&str])] = &[
     ("coop", &["coop_"]),
 ];
 
-/// What a test file of tokio is about.
+/// Returns the area of a test file of tokio.
 pub fn area_of(file: &str) -> &'static str {
     let of = |prefixes: &[&str]| prefixes.iter().any(|prefix| file.starts_with(prefix));
     AREAS.iter().find(|(_, prefixes)| of(prefixes)).map_or("other", |(area, _)| area)

@@ -6,25 +6,25 @@ use std::ops::AddAssign;
 use super::reasons;
 use super::suite::{Kind, Suite, area_of, areas};
 
-/// What became of one test.
+/// The outcome of one test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Passed,
     Failed,
     Hung,
-    /// By the suite itself.
+    /// The suite itself ignores it.
     Ignored,
     /// It does not pass with the real tokio on this machine either, so it does not count.
     FailsWithTokioToo,
 }
 
-/// What became of one test file.
+/// The outcomes of one test file.
 pub struct FileResult {
     pub name: String,
     pub tests: Vec<(String, Outcome)>,
     /// Why it does not compile, if it does not.
     pub refused: Option<String>,
-    /// How many tests are lost by that, as far as is known.
+    /// How many tests are lost by that, if known.
     pub lost: usize,
     pub note: Option<String>,
 }
@@ -111,7 +111,7 @@ impl Counts {
     }
 }
 
-/// What became of one suite.
+/// The outcomes of one suite.
 pub struct SuiteResult {
     pub suite: &'static Suite,
     pub title: String,
@@ -186,7 +186,7 @@ impl SuiteResult {
         }
     }
 
-    /// Nothing hangs, everything compiles, and every failure and every kind of report has its reason.
+    /// Returns whether nothing hangs, everything compiles, and every failure and kind of report has a reason.
     pub fn is_as_expected(&self) -> bool {
         let Counts { hung, files_not_compiling, .. } = self.counts();
         let explained = |file: &FileResult| {
