@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-/// How long one program may take on one runtime. Only a hang comes near it.
+/// The time limit of one program on one runtime. Only a hang reaches it.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs a program on each kind of runtime, to its end.
@@ -29,7 +29,7 @@ fn runtimes() -> [Runtime; 2] {
     [current.expect("it asks for nothing"), multi.expect("there are threads to be had")]
 }
 
-/// Ends a process whose threads hang, so that no timer of theirs could.
+/// Ends the process if its threads hang and no timer of a runtime fires.
 fn bound_this_binary() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
@@ -42,7 +42,7 @@ fn bound_this_binary() {
     });
 }
 
-/// A new folder that goes with all that is in it.
+/// A new folder. Dropping it removes the folder with its content.
 pub struct Folder(PathBuf);
 
 impl Folder {

@@ -79,7 +79,7 @@ impl Decoder for Numbers {
 #[test]
 fn a_codec_of_ones_own_over_a_pipe_with_little_room() {
     on_every_runtime(|| async {
-        // Three bytes: no frame fits.
+        // The pipe holds three bytes, less than a frame.
         let (near, far) = tokio::io::duplex(3);
         let writer = tokio::spawn(async move {
             let mut numbers = Framed::new(near, Numbers);

@@ -21,7 +21,7 @@ fn number(value: i64) -> Number {
     Number { value }
 }
 
-/// Written by `build.rs`.
+/// The code that `build.rs` generates.
 mod generated {
     #![allow(missing_docs, clippy::all)]
     include!(concat!(env!("OUT_DIR"), "/interop.Sums.rs"));
@@ -80,7 +80,7 @@ impl Sums for Server {
     }
 }
 
-/// A server, until `shut_down` is sent.
+/// A server that runs until `shut_down` is sent.
 struct Running {
     address: SocketAddr,
     shut_down: oneshot::Sender<()>,
@@ -122,7 +122,7 @@ async fn make_calls(mut client: SumsClient<Channel>) {
     let refused = client.double(number(i64::MAX)).await.unwrap_err();
     assert_eq!((refused.code(), refused.message()), (Code::OutOfRange, "too large to double"));
 
-    // A stream of answers, to its end, and given up early.
+    // A stream of answers, read to its end, and another one dropped early.
     let counted: Vec<i64> = client
         .count(number(1000))
         .await
@@ -136,11 +136,11 @@ async fn make_calls(mut client: SumsClient<Channel>) {
     assert_eq!(endless.next().await.unwrap().unwrap(), number(0));
     drop(endless);
 
-    // A stream of questions.
+    // A stream of requests.
     let sum = client.sum(tokio_stream::iter((1..=1000).map(number))).await.unwrap();
     assert_eq!(sum.into_inner(), number(500_500));
 
-    // Both, by turns.
+    // Streams both ways, by turns.
     let (sender, receiver) = mpsc::channel(1);
     let running = client.running(ReceiverStream::new(receiver)).await.unwrap();
     let mut running = running.into_inner();

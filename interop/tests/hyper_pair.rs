@@ -27,7 +27,7 @@ async fn backwards(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, 
     Ok(Response::new(Full::new(bytes.into())))
 }
 
-/// Serves as many connections as are asked for.
+/// Serves this number of connections.
 async fn serve(kind: Kind, connections: usize) -> (SocketAddr, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

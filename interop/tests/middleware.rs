@@ -54,7 +54,7 @@ fn a_service_that_fails_is_tried_again() {
         for (tries, outcome) in [(2, Err("not yet")), (3, Ok(42)), (9, Ok(42))] {
             let calls = Arc::new(AtomicUsize::new(0));
             let counted = calls.clone();
-            // Fails three times, and not at once.
+            // The service fails three times, each time after a delay.
             let service = service_fn(move |number: u32| {
                 let calls = counted.clone();
                 async move {
@@ -81,7 +81,7 @@ async fn no_more_calls_than_the_rate_allows() {
         times.push((time - started).as_millis());
     }
     for (at, expected) in times.iter().zip([0, 0, 1000, 1000, 2000, 2000]) {
-        // The clock is read in steps of its own.
+        // Timers are rounded up to the next tick.
         assert!((expected..expected + 10).contains(at), "{times:?}");
     }
 }

@@ -22,14 +22,14 @@ fn programs() -> PathBuf {
         .expect("a PostgreSQL server is installed: apt-get install postgresql")
 }
 
-/// The number that `id` prints, of the user `postgres` or of the present one.
+/// Returns the id that the program `id` prints: of the user `postgres`, or of the current user.
 async fn id(arguments: &[&str]) -> u32 {
     let output = Command::new("id").args(arguments).output().await.unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     text.trim().parse().expect("PostgreSQL's package makes the user postgres")
 }
 
-/// A server that ends with its value.
+/// A running server. Dropping it ends the process.
 struct Server {
     process: Child,
     folder: Folder,
@@ -38,7 +38,7 @@ struct Server {
 impl Server {
     async fn start() -> Self {
         let folder = Folder::new();
-        // PostgreSQL refuses to run as root; the user it gets instead has to write here.
+        // PostgreSQL does not run as root. Another user must be able to write here.
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
         let root = id(&["-u"]).await == 0;
         let user = if root {
@@ -75,7 +75,7 @@ impl Server {
                 break;
             }
         }
-        // The server goes on writing its log.
+        // Reads the rest of the log, so that the server does not block.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Self { process, folder }
     }
@@ -93,7 +93,7 @@ impl Server {
         pool.runtime(deadpool_postgres::Runtime::Tokio1).build().unwrap()
     }
 
-    /// Ends the server as its users would: once no client is left (SIGTERM).
+    /// Shuts the server down with SIGTERM, which waits for all clients.
     async fn stop(mut self) {
         let id = self.process.id().unwrap().to_string();
         assert!(Command::new("kill").arg(id).status().await.unwrap().success());
@@ -127,7 +127,7 @@ fn many_tasks_share_few_connections() {
                 let update = "UPDATE counts SET value = $1";
                 let update = transaction.prepare_cached(update).await.unwrap();
                 transaction.execute(&update, &[&(value + number)]).await.unwrap();
-                // Half of them are given up.
+                // Half of the transactions are dropped without a commit.
                 if number % 2 == 0 {
                     transaction.commit().await.unwrap();
                 }
@@ -169,7 +169,7 @@ fn a_pool_that_is_empty_and_a_query_that_is_cancelled() {
             tokio::spawn(
                 async move { client.batch_execute("SELECT pg_sleep(600)").await.unwrap_err() },
             );
-        // The server forgets a request that comes before the query, so it is repeated.
+        // The server ignores a cancel request that arrives before the query, so the request is repeated.
         let error = loop {
             cancel.cancel_query(NoTls).await.unwrap();
             let pause = Duration::from_millis(20);
@@ -179,7 +179,7 @@ fn a_pool_that_is_empty_and_a_query_that_is_cancelled() {
         };
         assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED));
 
-        // The connection went back to the pool with its task.
+        // The end of the task has returned the connection to the pool.
         assert_eq!(
             pool.get().await.unwrap().query_one("SELECT 2", &[]).await.unwrap().get::<_, i32>(0),
             2

@@ -28,7 +28,7 @@ openraft::declare_raft_types!(
 type Node = Raft<Numbers>;
 type Stored<T> = Result<T, StorageError<u64>>;
 
-/// How long the cluster may take for anything. Only a hang comes near it.
+/// The time limit of each step. Only a hang reaches it.
 const LIMIT: Option<Duration> = Some(Duration::from_secs(40));
 
 #[derive(Default)]
@@ -193,7 +193,7 @@ impl RaftStateMachine<Numbers> for StateMachine {
     }
 }
 
-/// The nodes that can be reached. A call is a call of the other node's method.
+/// The reachable nodes. A remote call is a method call of the other node.
 #[derive(Clone, Default)]
 struct Network(Arc<Mutex<BTreeMap<u64, Node>>>);
 
@@ -249,7 +249,7 @@ impl RaftNetwork<Numbers> for Link {
     }
 }
 
-/// Leaves time for a vote. The number of attempts does not matter.
+/// Waits between two attempts, so that a vote can end. The number of attempts does not matter.
 async fn pause() {
     tokio::time::sleep(Duration::from_millis(10)).await;
 }
@@ -292,7 +292,7 @@ impl Cluster {
         self.network.0.lock().unwrap().keys().copied().collect()
     }
 
-    /// The leader that `id` knows of, once it is one of the nodes that can be reached.
+    /// Waits until the node `id` knows a leader that is reachable, and returns the leader.
     async fn leader(&self, id: u64) -> Node {
         let ids = self.ids();
         let is_there = |metrics: &RaftMetrics<u64, BasicNode>| {
@@ -302,7 +302,7 @@ impl Cluster {
         self.node(metrics.current_leader.unwrap())
     }
 
-    /// Adds a number. The leader may change meanwhile: then the next one is asked.
+    /// Adds a number. If the leader changes, asks the next one.
     async fn write(&self, number: u64) {
         while self.leader(self.ids()[0]).await.client_write(number).await.is_err() {
             pause().await;
@@ -353,7 +353,7 @@ fn three_nodes_elect_leaders_and_replicate() {
             cluster.start_node(id).await;
         }
         let cluster = Arc::new(cluster);
-        // The fourth is not a member yet, and can't be reached.
+        // The fourth node is not a member yet, and is unreachable.
         let fourth = cluster.network.0.lock().unwrap().remove(&3).unwrap();
         let members: BTreeMap<u64, BasicNode> =
             (0..3).map(|id| (id, BasicNode::default())).collect();

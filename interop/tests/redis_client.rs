@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 
-/// A server that ends with its place.
+/// A running server. Dropping it ends the process.
 struct Server {
     url: String,
     _process: Child,
@@ -32,12 +32,12 @@ impl Server {
             .expect("redis-server is installed: apt-get install redis-server");
         let mut lines = BufReader::new(process.stdout.take().expect("piped above")).lines();
         while let Some(line) = lines.next_line().await.unwrap() {
-            // It says so of its socket.
+            // The server prints this when its socket listens.
             if line.contains("now ready to accept connections") {
                 break;
             }
         }
-        // So that it can go on talking.
+        // Reads the rest of the output, so that the server does not block.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Self {
             url: format!("redis+unix://{}", socket.display()),

@@ -85,7 +85,7 @@ fn metrics_of_the_runtime_are_exported() {
         assert_eq!(exported(&metrics, "interop.handled"), 10);
         let workers = handle.metrics().num_workers() as u64;
         assert_eq!(exported(&metrics, "tokio.runtime.workers"), workers);
-        // The three tasks, and the reader's own.
+        // The three tasks, and the task of the SDK's reader.
         assert!(exported(&metrics, "tokio.runtime.alive_tasks") >= 4);
         let _ = exported(&metrics, "tokio.runtime.global_queue_depth");
 

@@ -180,7 +180,7 @@ fn a_shutdown_lets_requests_finish() {
         slow.begun.notified().await;
         let address = server.address;
         let stopping = tokio::spawn(server.stop());
-        // It listens no more, and waits for the request.
+        // The server has closed its listener, and waits for the request.
         while tokio::net::TcpStream::connect(address).await.is_ok() {
             tokio::task::yield_now().await;
         }
@@ -212,7 +212,7 @@ fn https_with_rustls_on_both_sides() {
                     let builder =
                         hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
                     let service = TowerToHyperService::new(router);
-                    // The client may leave without a word.
+                    // The client may close the connection at any time.
                     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
                 });
             }
