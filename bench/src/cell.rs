@@ -45,7 +45,7 @@ pub fn run(rows: &[Row], row: &str, peer: &str, batches: Option<u64>) -> Result<
     process::exit(0)
 }
 
-/// Doubles the work until a run is long enough to judge by, then measures once.
+/// Doubles the work until a run is long enough, then measures once.
 fn measure(row: &Row, work: &mut dyn FnMut(u64) -> Duration) -> f64 {
     let mut batches = 1;
     let warm = loop {

@@ -65,21 +65,21 @@ pub fn ratio_of(run: &Run<'_>, outcome: &Outcome<'_>, key: &str) -> Option<f64> 
     ratio_to(run, outcome, tokio_like(outcome), |outcome| outcome.more.get(key))
 }
 
-/// As a multiple of the server without a runtime.
+/// Returns the outcome's median as a multiple of that of the server without a runtime.
 pub fn ratio_to_raw(run: &Run<'_>, outcome: &Outcome<'_>) -> Option<f64> {
     ratio_to(run, outcome, RAW, |outcome| Some(&outcome.samples))
 }
 
-/// How wakeful did against its target.
+/// How wakeful compares with its target.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Verdict {
     Met,
     Missed,
-    /// Not even as good as tokio.
+    /// Above the target, and worse than tokio.
     Behind,
 }
 
-/// Only wakeful has targets, and only for times and bytes.
+/// Judges an outcome of wakeful. Other peers, and counts of instructions, have no targets.
 pub fn verdict(run: &Run<'_>, outcome: &Outcome<'_>) -> Option<Verdict> {
     if run.instructions || !outcome.peer.starts_with("wakeful") {
         return None;
@@ -101,7 +101,7 @@ pub fn verdict(run: &Run<'_>, outcome: &Outcome<'_>) -> Option<Verdict> {
     })
 }
 
-/// A ratio as it is shown.
+/// Rounds a ratio as the table shows it.
 fn rounded(ratio: f64) -> f64 {
     (ratio * 100.0).round() / 100.0
 }
@@ -130,7 +130,7 @@ impl Latency {
         }
     }
 
-    /// Of samples that were taken in the same rounds.
+    /// Compares samples that were taken in the same rounds.
     fn of(ours: &[f64], tokios: &[f64]) -> Option<Self> {
         let ratio = spread(ours)?.median / spread(tokios)?.median;
         if rounded(ratio) <= 1.0 {
@@ -156,7 +156,7 @@ fn chance_of(heads: usize, throws: usize) -> f64 {
     sum / 2f64.powi(throws as i32)
 }
 
-/// One of wakeful's [`FIGURES`] beside tokio's; none, if it is not judged.
+/// Compares one of wakeful's [`FIGURES`] with tokio's. Returns `None` if it is not judged.
 pub fn latency(run: &Run<'_>, outcome: &Outcome<'_>, key: &str) -> Option<Latency> {
     let is_judged = FIGURES.iter().any(|&(figure, _, is_judged)| figure == key && is_judged);
     if !is_judged || !outcome.peer.starts_with("wakeful") {

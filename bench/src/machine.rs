@@ -6,7 +6,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-/// Peers as they stand in the lock file this binary was built from.
+/// The packages whose versions a record has, from the lock file of this binary.
 const PACKAGES: [&str; 14] = [
     "wakeful",
     "tokio",
@@ -36,7 +36,7 @@ pub fn describe() -> Value {
     })
 }
 
-/// The first line a command prints, or "unknown".
+/// Returns the first line that a command prints, or "unknown".
 fn said_by(program: &str, arguments: &[&str]) -> String {
     Command::new(program)
         .args(arguments)
@@ -69,7 +69,7 @@ fn versions(lock: &str) -> Value {
     found.into()
 }
 
-/// `name` out of `key"name"`.
+/// Returns `name` of `key"name"`.
 fn quoted<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     line.strip_prefix(key)?.strip_prefix('"')?.strip_suffix('"')
 }

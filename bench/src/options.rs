@@ -27,16 +27,16 @@ A server of a row about sockets, and what drives it, for perf or strace:
   --load ADDR N    drive an echo server over N connections
 ";
 
-/// What was asked for.
+/// The command of a call.
 #[derive(Debug, PartialEq)]
 pub enum Command {
     Help,
     List,
-    /// The child's side.
+    /// Measures one cell, in a child process.
     Cell {
         row: String,
         peer: String,
-        /// Exactly that many, untimed; `None`: as many as a steady figure takes.
+        /// Runs exactly this number, untimed. `None` runs as many as a steady figure needs.
         batches: Option<u64>,
     },
     /// The server of a row about sockets.
@@ -118,8 +118,8 @@ fn number(option: &str, text: &str) -> Result<u64, String> {
     }
 }
 
-/// Those of `known` that the `wanted` words name: exactly, or else by prefix.
-/// No words name all. A word that names nothing is a mistake worth saying.
+/// Returns the names of `known` that a word of `wanted` matches, exactly or else by prefix. Without
+/// words, returns all names. A word that matches nothing is an error.
 pub fn choose<'a>(
     kind: &str,
     wanted: &[String],

@@ -72,7 +72,7 @@ fn table(run: &Run<'_>) -> String {
     text
 }
 
-/// Rows in order, in each the multi-thread peers before the single-thread ones.
+/// Returns the rows in order, each with its multi-thread peers before its single-thread peers.
 fn groups<'a>(run: &Run<'a>) -> Vec<(&'a str, Flavor)> {
     let mut groups = Vec::new();
     for outcome in &run.results {
@@ -122,7 +122,7 @@ fn target_words(run: &Run<'_>, outcome: &Outcome<'_>) -> String {
     format!("{:.2}{limit} {word}", target.of(outcome.flavor))
 }
 
-/// Three or four digits that say something.
+/// Formats a value with three or four significant digits.
 fn figure(value: f64) -> String {
     if value < 100.0 { format!("{value:.1}") } else { format!("{value:.0}") }
 }
@@ -152,7 +152,8 @@ fn sockets_table(run: &Run<'_>) -> String {
     text
 }
 
-/// One figure, its multiple of tokio's, and a mark if it must not be above it and is.
+/// Formats one figure and its multiple of tokio's, with a mark if it is above tokio's and must not
+/// be.
 fn socket_cell(run: &Run<'_>, outcome: &Outcome<'_>, key: &str) -> String {
     let Some(spread) = outcome.more.get(key).and_then(|samples| spread(samples)) else {
         return format!("{:>24}", "-");
@@ -166,7 +167,7 @@ fn socket_cell(run: &Run<'_>, outcome: &Outcome<'_>, key: &str) -> String {
     format!("{:>16} {ratio:>6}{mark}", figure(spread.median))
 }
 
-/// How many targets are met, and which are not.
+/// Says how many targets are met, and lists the others.
 fn summary(run: &Run<'_>) -> String {
     let judged: Vec<_> =
         run.results.iter().filter_map(|outcome| Some((outcome, verdict(run, outcome)?))).collect();
@@ -188,7 +189,7 @@ fn summary(run: &Run<'_>) -> String {
     text
 }
 
-/// How many latencies are not above tokio's, and which are.
+/// Says how many latencies are not above tokio's, and lists the others.
 fn latency_summary(run: &Run<'_>) -> String {
     let mut judged = Vec::new();
     for outcome in &run.results {
@@ -272,7 +273,7 @@ fn cell_json(run: &Run<'_>, outcome: &Outcome<'_>) -> Value {
     cell.into()
 }
 
-/// To three decimals: more is noise, and a record is read by people too.
+/// Rounds to three decimals. More would be noise.
 fn rounded(value: f64) -> Value {
     ((value * 1000.0).round() / 1000.0).into()
 }

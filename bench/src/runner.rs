@@ -22,19 +22,19 @@ use crate::rows::{Cell, Kind, Row, Unit};
 use crate::sockets::Service;
 use crate::sockets::measure::has_wrk;
 
-/// A cell that takes longer is ended and said to have failed.
+/// A cell that takes longer is ended, and counts as failed.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// callgrind runs a program some fifty times slower.
 const COUNTING_LIMIT: Duration = Duration::from_secs(600);
 
-/// All that came out.
+/// The results of a run.
 pub struct Run<'a> {
     pub rounds: usize,
     pub instructions: bool,
     pub results: Vec<Outcome<'a>>,
 }
 
-/// One cell over all rounds.
+/// The results of one cell in all rounds.
 pub struct Outcome<'a> {
     pub row: &'a Row,
     pub peer: &'static str,
@@ -43,9 +43,9 @@ pub struct Outcome<'a> {
     pub samples: Vec<f64>,
     /// The other figures of a row about sockets, per request and in order of the rounds.
     pub more: BTreeMap<&'static str, Vec<f64>>,
-    /// Why it failed; it was left out of later rounds then.
+    /// Why the cell failed. Later rounds leave it out.
     pub failure: Option<String>,
-    /// Where this peer stands in its row's order.
+    /// The position of this peer in its row.
     place: usize,
 }
 
@@ -56,7 +56,7 @@ pub fn compare<'a>(rows: &'a [Row], options: &Options) -> Result<Run<'a>, String
         eprintln!("round {} of {rounds}, {} cells", round + 1, results.len());
         for index in order(&results, round) {
             let outcome = &mut results[index];
-            // Bytes don't wobble: once is enough.
+            // Bytes do not vary, so one round is enough.
             let known = outcome.row.unit == Unit::Bytes && !outcome.samples.is_empty();
             if outcome.failure.is_none() && !known {
                 step(outcome, options.instructions);
@@ -66,7 +66,7 @@ pub fn compare<'a>(rows: &'a [Row], options: &Options) -> Result<Run<'a>, String
     Ok(Run { rounds, instructions: options.instructions, results })
 }
 
-/// The cells asked for, row by row.
+/// Returns the selected cells, row by row.
 fn plan<'a>(rows: &'a [Row], options: &Options) -> Result<Vec<Outcome<'a>>, String> {
     let row_names: Vec<_> = rows.iter().map(|row| row.name).collect();
     let row_names = choose("row", &options.rows, &row_names)?;
@@ -120,7 +120,7 @@ fn peer_names(rows: &[Row]) -> Vec<&'static str> {
     names
 }
 
-/// Indices of a round: rows as they come, the peers of each turned by `round`.
+/// Returns the order of a round: rows in order, and the peers of each row rotated by `round`.
 fn order(outcomes: &[Outcome<'_>], round: usize) -> Vec<usize> {
     let starts: Vec<usize> = (0..outcomes.len()).filter(|&i| outcomes[i].place == 0).collect();
     let mut indices = Vec::with_capacity(outcomes.len());
@@ -132,7 +132,7 @@ fn order(outcomes: &[Outcome<'_>], round: usize) -> Vec<usize> {
     indices
 }
 
-/// Runs one cell once more and keeps what came of it.
+/// Runs one cell once, and records the result.
 fn step(outcome: &mut Outcome<'_>, instructions: bool) {
     let figure = match outcome.row.counted {
         Some(batches) if instructions => count_instructions(outcome, batches),
@@ -162,7 +162,7 @@ fn time(outcome: &mut Outcome<'_>) -> Result<f64, String> {
     number(key).ok_or_else(|| format!("no {key} in what it printed: {:?}", said.stdout))
 }
 
-/// Counts twice and takes the difference, in which starting up cancels out.
+/// Counts twice and takes the difference, which cancels out the start of the process.
 fn count_instructions(outcome: &Outcome<'_>, (few, more): (u64, u64)) -> Result<f64, String> {
     let difference = collected(outcome, more)? - collected(outcome, few)?;
     Ok(difference / ((more - few) * outcome.row.ops_per_batch) as f64)
@@ -172,14 +172,14 @@ fn collected(outcome: &Outcome<'_>, batches: u64) -> Result<f64, String> {
     let profile = env::temp_dir().join(format!("wakeful-bench-{}.callgrind", std::process::id()));
     let mut command = Command::new("valgrind");
     command
-        // Threads take turns, or a spinning one would keep the rest waiting.
+        // With fair scheduling, a spinning thread does not delay the others.
         .args(["--tool=callgrind", "--fair-sched=try"])
         .arg(format!("--callgrind-out-file={}", profile.display()))
         .arg(this_binary()?)
         .args(["--cell", outcome.row.name, outcome.peer])
         .args(["--batches", &batches.to_string()]);
     let said = finish(command, COUNTING_LIMIT);
-    // It may not have come to be; the count is in what valgrind says.
+    // The file may not exist. The count is in valgrind's output.
     let _ = fs::remove_file(&profile);
     let said = said?;
     said.stderr
@@ -192,7 +192,7 @@ fn this_binary() -> Result<std::path::PathBuf, String> {
     env::current_exe().map_err(|error| format!("can't find this binary to run it again: {error}"))
 }
 
-/// What a child printed.
+/// The output of a child process.
 struct Said {
     stdout: String,
     stderr: String,
@@ -225,7 +225,7 @@ fn finish(mut command: Command, limit: Duration) -> Result<Said, String> {
 }
 
 fn end(child: &mut Child) {
-    // An error means that it has ended by itself just now.
+    // An error means that the child has just ended.
     let _ = child.kill();
 }
 
@@ -235,15 +235,15 @@ fn read_all(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> 
     let mut pipe = pipe.expect("asked for above");
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What came before an error is still worth showing.
+        // The text before an error is shown too.
         let _ = pipe.read_to_end(&mut bytes);
-        // The receiver is gone if the parent gave up.
+        // The receiver is dropped if the parent has given up.
         let _ = text.send(String::from_utf8_lossy(&bytes).into_owned());
     });
     received
 }
 
-/// The line of a panic that says what happened, or the last line there is.
+/// Returns the message line of a panic, or the last line of the text.
 fn last_line(text: &str) -> &str {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let after_panic = text.split_once("panicked at ").and_then(|(_, rest)| rest.lines().nth(1));

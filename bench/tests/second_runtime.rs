@@ -11,7 +11,7 @@ use std::time::Duration;
 const CONNECTIONS: usize = 16;
 const MESSAGES: u8 = 50;
 const LARGE: usize = 3_000_000;
-/// Only a hang comes near it.
+/// The time limit of the test. Only a hang reaches it.
 const LIMIT: Duration = Duration::from_secs(120);
 
 fn large(connection: usize) -> Vec<u8> {
@@ -33,7 +33,7 @@ macro_rules! side {
                 [multi.expect("it starts"), current.expect("it starts")]
             }
 
-            /// Echoes every connection to its end; says where before it starts.
+            /// Sends its address, and then echoes every connection to its end.
             pub async fn serve(addr: mpsc::Sender<SocketAddr>) {
                 let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
                 addr.send(listener.local_addr().expect("it is bound"))
@@ -108,7 +108,7 @@ fn meet(
         done_too.send(()).expect("the test waits");
     });
     for _ in 0..2 {
-        // Both ends of the channel gone means that a thread panicked: joined below.
+        // A closed channel means that a thread panicked. The join below reports it.
         if done.recv_timeout(LIMIT) == Err(mpsc::RecvTimeoutError::Timeout) {
             panic!("they still talk after {LIMIT:?}");
         }

@@ -3,10 +3,10 @@
 
 use std::io;
 
-/// What came of a number: nothing wrong, or the error's kind and the system's number.
+/// The outcome for a signal number: `None`, or the error's kind and the kernel's number of it.
 type Outcome = Option<(io::ErrorKind, Option<i32>)>;
 
-/// Too small, forbidden, kept by the C library, real-time signals, too large.
+/// Signal numbers: too small, forbidden, used by the C library, real-time, too large.
 const NUMBERS: [i32; 19] =
     [i32::MIN, -1000, -1, 0, 4, 8, 9, 11, 19, 32, 33, 34, 63, 64, 65, 100, 128, 1000, i32::MAX];
 
@@ -33,7 +33,7 @@ side!(wakeful);
 #[test]
 fn a_number_is_refused_with_the_same_error() {
     for number in NUMBERS {
-        // A second time: the first may have been remembered.
+        // Asks twice, since a runtime may remember the first result.
         for _ in 0..2 {
             assert_eq!(wakeful::outcome(number), tokio::outcome(number), "signal {number}");
         }

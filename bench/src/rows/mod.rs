@@ -50,23 +50,23 @@ pub struct Row {
     pub cells: Vec<Cell>,
 }
 
-/// What a row's figure is in.
+/// The unit of a row's figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     Nanoseconds,
     Bytes,
-    /// Processor time, of all threads together.
+    /// CPU time of all threads.
     CpuMilliseconds,
-    /// After the time that was asked for.
+    /// How late a timer fires.
     MicrosecondsLate,
-    /// Processor time of a server, per request.
+    /// CPU time of a server, per request.
     CpuNanoseconds,
-    /// From a request to its answer, 99 of 100.
+    /// The 99th percentile of the time from a request to its answer.
     MicrosecondsP99,
 }
 
 impl Unit {
-    /// What a cell, and a record, call the figure.
+    /// Returns the name of the figure in a cell's output and in a record.
     pub fn key(self) -> &'static str {
         match self {
             Unit::Nanoseconds => "ns_per_op",
@@ -78,7 +78,7 @@ impl Unit {
         }
     }
 
-    /// In the table.
+    /// Returns the symbol of the unit in the table.
     pub fn symbol(self) -> &'static str {
         match self {
             Unit::Nanoseconds | Unit::CpuNanoseconds => "ns",
@@ -89,14 +89,14 @@ impl Unit {
     }
 }
 
-/// Where wakeful should be, as a multiple of tokio in the same flavor.
+/// The target of wakeful, as a multiple of tokio in the same flavor.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     pub multi: f64,
     pub single: f64,
-    /// The most it may come to in the row's own unit, whatever tokio does.
+    /// The largest figure in the row's own unit, independent of tokio.
     pub at_most: Option<f64>,
-    /// On one thread, the most as a multiple of the server without a runtime.
+    /// On one thread, the largest multiple of the server without a runtime.
     pub of_raw: Option<f64>,
 }
 
@@ -138,7 +138,7 @@ pub struct Cell {
 /// What a cell does.
 #[derive(Clone, Copy)]
 pub enum Kind {
-    /// Builds the peer and whatever the row needs before the clock runs.
+    /// Builds the peer and what the row needs, before the measurement.
     Here(fn() -> Work),
     /// The peer serves in another process.
     Served(Setting),
@@ -152,9 +152,9 @@ impl Cell {
 
 /// A prepared cell.
 pub enum Work {
-    /// Does that many batches and says how long they took.
+    /// Runs this number of batches, and returns how long they took.
     Timed(Box<dyn FnMut(u64) -> Duration>),
-    /// Does the work once; the figure is in the row's unit.
+    /// Does the work once, and returns the figure in the row's unit.
     Once(Box<dyn FnOnce() -> f64>),
 }
 

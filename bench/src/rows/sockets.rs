@@ -8,8 +8,8 @@ use crate::sockets::Service;
 use crate::sockets::measure::{Placement, Setting};
 use crate::sockets::server::Server;
 
-/// What else is kept of such a row: the key, how the table calls it, and whether
-/// wakeful is not to be above tokio in it.
+/// The other figures of a row about sockets: the key, its name in the table, and whether wakeful
+/// must not be above tokio.
 pub const FIGURES: [(&str, &str, bool); 5] = [
     ("per_s", "requests/s", false),
     ("per_cpu_s", "per server CPU s", false),

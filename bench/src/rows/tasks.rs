@@ -12,7 +12,7 @@ use crate::peers::{Peer, Remote, WakeAndYield, cells};
 
 /// Tasks alive together in the rows that work on many.
 pub(super) const CROWD: u64 = 1_000;
-/// How often each of the crowd yields before a fresh crowd is spawned.
+/// How often each task yields before new tasks are spawned.
 const YIELDS: u64 = 1_000;
 /// Tasks that a foreign thread spawns before it waits for all of them.
 const REMOTE: u64 = 200_000;
@@ -154,7 +154,7 @@ fn spawn_counted<P: Remote>(spawner: &P::Spawner, done: oneshot::Sender<()>) {
     }
 }
 
-/// Counts tasks down and reports the last.
+/// Counts completed tasks, and reports the last one.
 struct Finish {
     left: AtomicU64,
     done: Mutex<Option<oneshot::Sender<()>>>,
@@ -212,8 +212,7 @@ fn yield_wake<P: Peer>() -> Work {
     })
 }
 
-/// Has every task of a crowd do something `batches` times, a fresh crowd taking
-/// over after each [`YIELDS`].
+/// Runs `task` `batches` times in each of many tasks. New tasks replace them after each [`YIELDS`].
 pub(super) async fn crowds<P, T, F>(batches: u64, task: T)
 where
     P: Peer,
@@ -232,7 +231,7 @@ where
     }
 }
 
-/// The driver is that one task.
+/// The driver itself is the task that yields.
 fn yield_one<P: Peer>() -> Work {
     on_worker(P::build(), |batches| async move {
         for _ in 0..batches {
@@ -253,7 +252,7 @@ fn ping_pong<P: Peer>() -> Work {
     })
 }
 
-/// One pair: spawns its partner, says ping, waits for pong.
+/// Runs one pair: spawns the partner, sends a ping, waits for the pong.
 async fn exchange<P: Peer>() {
     let (ping, pinged) = oneshot::channel();
     let (pong, ponged) = oneshot::channel();

@@ -9,7 +9,7 @@ use super::tasks::{CROWD, crowds};
 use super::{Row, Target, Unit, Work, on_worker};
 use crate::peers::{Timers, cells};
 
-/// So far away that it never comes.
+/// A time limit that no run reaches.
 const LIMIT: Duration = Duration::from_secs(60);
 /// Tasks that sleep at the same time.
 const SLEEPERS: u64 = 200_000;
@@ -125,11 +125,11 @@ fn sleep_fire_p99<P: Timers>() -> Work {
     Work::once(move || percentile(peer.run(sleepers::<P>()), 99))
 }
 
-/// Spawns all sleepers and says how late each was.
+/// Spawns all sleepers. Returns how late each was.
 async fn sleepers<P: Timers>() -> Vec<Duration> {
     let mut joins = Vec::with_capacity(SLEEPERS as usize);
     for number in 0..SLEEPERS {
-        // Every length as often as every other, in no order.
+        // Each length occurs equally often, in a scattered order.
         let length = Duration::from_millis(1 + number * 7_919 % 1_000);
         joins.push(P::spawn(lateness::<P>(length)));
     }
@@ -164,13 +164,13 @@ fn sleep_precise<P: Timers>() -> Work {
     })
 }
 
-/// In microseconds.
+/// Returns a percentile in microseconds.
 fn percentile(mut late: Vec<Duration>, percent: usize) -> f64 {
     late.sort();
     late[late.len() * percent / 100].as_secs_f64() * 1e6
 }
 
-/// What all threads of this process have used so far.
+/// Returns the CPU time of all threads of this process so far.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

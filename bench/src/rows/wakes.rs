@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::{Row, Target, Unit, Work};
 use crate::peers::{Peer, cells};
 
-/// Long enough for an idle runtime to have gone to sleep.
+/// Long enough for an idle runtime to park.
 const PAUSE: Duration = Duration::from_micros(30);
 
 pub fn rows() -> Vec<Row> {
@@ -48,7 +48,7 @@ fn wake_cross_parked<P: Peer>() -> Work {
 /// The two sides of the exchange.
 #[derive(Default)]
 struct Bell {
-    /// Left by the task at its first poll. It stays, so every ring is a wake.
+    /// The task's waker, stored at its first poll. It stays, so every ring is a wake-up.
     waker: OnceLock<Waker>,
     /// The number of the latest ring; written by the foreign thread.
     rung: AtomicU64,
@@ -69,7 +69,7 @@ fn wake_cross<P: Peer>(pause: Duration) -> Work {
     })
 }
 
-/// The foreign thread. The first ring isn't timed: the task may not be there yet.
+/// Runs on the foreign thread. The first ring is not timed, because the task may not wait yet.
 fn ring(bell: &Bell, rings: u64, pause: Duration) -> Duration {
     let waker = bell.waker.wait();
     ring_once(bell, waker, 1);
@@ -99,8 +99,8 @@ fn wait_spinning(pause: Duration) {
     }
 }
 
-/// The task: answers once per wake. A ring that comes while it is being polled
-/// and is answered by that poll has its wake still to come, which is harmless.
+/// Runs as the task, and answers once per wake-up. If a poll answers a ring that comes during the
+/// poll, the wake-up of that ring is spurious.
 async fn answer(bell: Arc<Bell>, rings: u64) {
     poll_fn(|cx| {
         bell.waker.get_or_init(|| cx.waker().clone());

@@ -13,11 +13,11 @@ use serde_json::json;
 
 /// Bytes of a request and of its answer.
 const SIZE: usize = 64;
-/// How long it sends before it measures.
+/// The duration of the warm-up.
 const WARM: Duration = Duration::from_millis(200);
-/// How long it measures.
+/// The duration of the measurement.
 const MEASURED: Duration = Duration::from_millis(800);
-/// A server that is silent for this long is broken.
+/// A server that sends nothing for this time counts as broken.
 const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
 struct Connection {
@@ -50,7 +50,7 @@ pub fn run(addr: SocketAddr, connections: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Of sorted latencies.
+/// Returns a percentile of sorted latencies, in microseconds.
 fn percentile_us(latencies_ns: &[u64], share: f64) -> f64 {
     let place = (latencies_ns.len() as f64 * share) as usize;
     latencies_ns.get(place).map_or(0.0, |&ns| ns as f64 / 1000.0)
@@ -75,8 +75,8 @@ impl Load {
         Ok(Self { epoll, connections })
     }
 
-    /// Keeps one request under way on every connection for a while, and waits for
-    /// the last answers. Answers how long each took.
+    /// Keeps one request in flight on every connection for `duration`, and waits for the last
+    /// answers. Returns the latency of each request.
     fn drive(&mut self, duration: Duration) -> Result<Vec<u64>, String> {
         let end = Instant::now() + duration;
         let mut latencies_ns = Vec::with_capacity(1 << 20);
@@ -117,7 +117,7 @@ impl Connection {
         self.stream.write_all(&[b'x'; SIZE]).map_err(|error| format!("writing: {error}"))
     }
 
-    /// Answers whether the answer is complete.
+    /// Returns whether the answer is complete.
     fn receive(&mut self) -> Result<bool, String> {
         let mut buffer = [0; SIZE];
         match self.stream.read(&mut buffer[self.received..]) {

@@ -10,14 +10,14 @@ use serde_json::{Map, Value};
 
 use super::Service;
 
-/// Where server and generator run.
+/// The cores of the server and of the load generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// Both on one core.
     Together,
     /// Each on its own core.
     Apart,
-    /// Wherever the system puts them.
+    /// Where the kernel schedules them.
     Free,
 }
 
@@ -35,7 +35,7 @@ impl Placement {
     }
 }
 
-/// What a row asks for.
+/// The settings of a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     pub service: Service,
@@ -43,8 +43,7 @@ pub struct Setting {
     pub placement: Placement,
 }
 
-/// Starts the server, drives it, and answers with the figures by their names: see
-/// `rows::sockets::FIGURES`.
+/// Starts the server, loads it, and returns the figures by name: see `rows::sockets::FIGURES`.
 pub fn figures(setting: Setting, peer: &str) -> Result<Map<String, Value>, String> {
     let service = setting.service.name();
     let mut server = Helper::start(setting.placement.server_cores(), &["--serve", service, peer])?;
@@ -73,7 +72,7 @@ fn under_load(
     complete(&said, after - before)
 }
 
-/// wrk once to warm up, and once to count.
+/// Runs wrk once as a warm-up, and once for the figures.
 fn under_wrk(
     setting: Setting,
     server: &mut Helper,
@@ -99,7 +98,7 @@ fn under_wrk(
         let said = wrk()?;
         Ok((said, server.cpu_ns()? - before))
     });
-    // It lies among temporary files.
+    // The script is a temporary file, so an error does no harm.
     let _ = fs::remove_file(&script);
     let (said, cpu_ns) = measured?;
     complete(&said, cpu_ns)
@@ -110,7 +109,7 @@ pub fn has_wrk() -> bool {
     Command::new("wrk").arg("-v").output().is_ok()
 }
 
-/// Adds what the generator does not know.
+/// Adds the figures of the server to those of the generator.
 fn complete(said: &str, cpu_ns: f64) -> Result<Map<String, Value>, String> {
     let Ok(Value::Object(mut figures)) = serde_json::from_str(said) else {
         return Err(format!("the load generator printed no figures: {said:?}"));
@@ -126,7 +125,7 @@ fn complete(said: &str, cpu_ns: f64) -> Result<Map<String, Value>, String> {
     Ok(figures)
 }
 
-/// A command on certain cores only.
+/// Returns a command that runs on these cores only.
 fn pinned(cores: Option<&str>, program: &std::ffi::OsStr) -> Command {
     match cores {
         None => Command::new(program),
@@ -138,7 +137,7 @@ fn pinned(cores: Option<&str>, program: &std::ffi::OsStr) -> Command {
     }
 }
 
-/// This binary in another role. It ends when this is dropped.
+/// A process of this binary in another role. Dropping it ends the process.
 struct Helper {
     child: Child,
     input: Option<ChildStdin>,
@@ -183,8 +182,8 @@ impl Helper {
 impl Drop for Helper {
     fn drop(&mut self) {
         self.input = None;
-        // A server whose threads are all busy may be slow to see that; it owns
-        // nothing that would be missed. An error means that it has ended.
+        // A server with only busy threads may notice the closed input late, so it is killed. An
+        // error means that it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

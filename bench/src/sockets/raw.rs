@@ -10,7 +10,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use super::{BUFFER, Service, hello};
 
-/// The number of the listener; those of connections count from zero.
+/// The key of the listener. Keys of connections count from zero.
 const LISTENER: u64 = u64::MAX;
 
 /// Serves for ever.
@@ -50,7 +50,7 @@ pub fn serve(listener: TcpListener, service: Service) {
     }
 }
 
-/// Answers whether the connection is at its end.
+/// Echoes what has arrived. Returns whether the connection is at its end.
 fn echo(stream: &mut TcpStream) -> bool {
     let mut buffer = [0; BUFFER];
     match stream.read(&mut buffer) {
@@ -60,7 +60,8 @@ fn echo(stream: &mut TcpStream) -> bool {
     }
 }
 
-/// Takes what comes for whole requests: wrk sends them one at a time.
+/// Answers each read as one whole request, because wrk sends one at a time. Returns whether the
+/// connection is at its end.
 fn respond(stream: &mut TcpStream, answer: &[u8]) -> bool {
     let mut buffer = [0; BUFFER];
     match stream.read(&mut buffer) {
@@ -71,7 +72,7 @@ fn respond(stream: &mut TcpStream, answer: &[u8]) -> bool {
     }
 }
 
-/// What is sent fits into the socket's buffer: the other side waits for it.
+/// Sends an answer, which fits into the socket's buffer. Returns whether that failed.
 fn send(stream: &mut TcpStream, bytes: &[u8]) -> bool {
     stream.write_all(bytes).is_err()
 }

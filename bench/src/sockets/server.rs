@@ -16,9 +16,9 @@ use super::{Service, Sockets, raw};
 use crate::peers::on_wakeful;
 use crate::peers::{Compio, Flavor, Monoio, MonoioUring, SmolLocal, SmolMulti, on_tokio};
 
-/// The server that is the limit for all.
+/// The name of the server without a runtime.
 pub const RAW: &str = "epoll";
-/// Tasks of [`Service::BusyEcho`] that burn, and for how long between two yields.
+/// The busy tasks of [`Service::BusyEcho`], and how long each works between two yields.
 const BURNERS: usize = 8;
 const BURN: Duration = Duration::from_micros(200);
 
@@ -78,7 +78,7 @@ fn serve_on<P: Sockets>(listener: TcpListener, service: Service) {
     });
 }
 
-/// Works on something for a while.
+/// Keeps the thread busy for [`BURN`].
 fn burn() {
     let started = Instant::now();
     while started.elapsed() < BURN {
