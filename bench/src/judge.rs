@@ -1,9 +1,8 @@
 //! Judges the samples of a run: medians, ratios to tokio, and whether wakeful meets its targets.
 //!
 //! A row's own figure is judged by its median against the row's target. Latencies of rows about
-//! sockets ([`FIGURES`]) must not be above tokio's. They vary most, so a median that is above is
-//! compared with the single rounds, in which wakeful and tokio run directly one after the other: see
-//! [`Latency`].
+//! sockets ([`FIGURES`]) must not be above tokio's. They vary most. So if a median is above, the
+//! single rounds are compared, in which wakeful and tokio run one after the other: see [`Latency`].
 
 use crate::peers::Flavor;
 use crate::rows::sockets::FIGURES;

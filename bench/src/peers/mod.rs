@@ -96,8 +96,8 @@ pub trait Peer: Sized + 'static {
         WakeAndYield::default()
     }
 
-    /// Runs a row's driver as a task, so that its spawns and wakes are those
-    /// of a task on a worker and not those of `block_on`'s own future.
+    /// Runs a row's driver as a task. So a task on a worker spawns and wakes,
+    /// and not the `block_on` future.
     fn run<F>(&self, driver: F) -> F::Output
     where
         F: Future + Send + 'static,
@@ -167,9 +167,9 @@ impl Future for WakeAndYield {
 pub struct OneThread<F>(pub F);
 
 // SAFETY: the bound is there because rows are written once for all peers. On
-// these peers the driver and every task run inside `block_on` on the thread
-// that built the runtime, and no row hands a future of a task to a thread of
-// its own. So no `OneThread` leaves the thread it was made on.
+// these peers the driver and every task run inside `block_on`, on the thread
+// that built the runtime. No row moves a future of a task to another thread. So
+// no `OneThread` leaves the thread it was made on.
 unsafe impl<F> Send for OneThread<F> {}
 
 impl<F: Future> Future for OneThread<F> {

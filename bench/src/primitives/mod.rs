@@ -1,7 +1,7 @@
 //! The primitives: the traits that a sync row uses, and the crates that implement them.
 //!
-//! A sync row is generic over a runtime ([`Peer`]) and a crate of primitives,
-//! a type that implements those of the traits here it can do:
+//! A sync row is generic over a runtime ([`Peer`]) and a crate of primitives. A
+//! crate is a type that implements the traits of its primitives:
 //!
 //! | file | crates |
 //! | --- | --- |

@@ -306,8 +306,8 @@ mod programs {
     }
 }
 
-/// A task that waits for a lock which it holds is reported only once the channel has dropped the waker that a `recv()`
-/// of the task has left there: until then a message can wake the task.
+/// The task waits for a lock that it holds. Its dropped `recv()` has left a waker with the channel, so a message can
+/// wake the task. It is reported only after the channel has dropped that waker.
 #[test]
 fn a_deadlock_is_reported_once_no_waker_is_left_with_a_channel() {
     for (rt, _told) in runtimes() {

@@ -263,8 +263,8 @@ fn a_client_that_does_not_read_misses_messages_and_is_disconnected() {
         let mut talks = Client::login(stream, "talks").await;
         let line = "x".repeat(60);
         let said = format!("talks: {line}");
-        // The first message fits into the pipe to the client, the second waits for space, and the
-        // room keeps as many of the rest as it can.
+        // The first message fits into the pipe to the client, and the second waits for space. The room keeps as many of
+        // the rest as it can.
         for _ in 0..2 * BACKLOG {
             talks.say(&line).await;
             talks.expect(&said).await;

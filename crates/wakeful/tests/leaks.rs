@@ -174,9 +174,9 @@ fn outlive(left: Left, handle: &Handle) {
 
 /// Waits in a channel of std until the time-out.
 ///
-/// A thread's first wait in such a channel allocates one piece (48 bytes in Rust 1.95), which std keeps in a
-/// thread-local until the thread ends. The test's thread receives wakers from tasks: whether it has to wait for one
-/// of them, and in which round first, depends on how the machine schedules the workers.
+/// A thread's first wait in a channel of std allocates 48 bytes (in Rust 1.95). std keeps them in a thread-local until
+/// the thread ends. The test's thread receives wakers from tasks. The machine's scheduling decides whether, and in
+/// which round, the thread has to wait for one.
 fn wait_in_a_channel() {
     let (_to, from) = mpsc::channel::<()>();
     from.recv_timeout(Duration::from_millis(1)).unwrap_err();

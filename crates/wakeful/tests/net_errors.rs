@@ -321,8 +321,8 @@ fn busy_tasks_do_not_keep_sockets_waiting_for_long() {
     }
 }
 
-/// A deadlock is found after a quiet period, also beside a thread that sleeps in its I/O driver and
-/// was woken again and again until then.
+/// The watchdog finds a deadlock after a quiet period, even if a thread in its I/O driver was woken
+/// repeatedly before.
 #[test]
 fn a_deadlock_beside_open_sockets_is_found() {
     for mut builder in [Builder::new_current_thread(), Builder::new_multi_thread()] {

@@ -30,8 +30,8 @@ fn assert_same<A, B>(ours: io::Result<A>, of_std: io::Result<B>, number: i32) {
 }
 
 /// Held by tests that start processes. Between `fork` and `exec` a child has copies of all
-/// descriptors, so a program that another test has just written would be busy, and a socket
-/// that it has just closed would still listen.
+/// descriptors. So a program that another test has just written would be busy. A socket that
+/// another test has just closed would still listen.
 static STARTS_PROCESSES: Mutex<()> = Mutex::new(());
 
 fn starts_processes() -> MutexGuard<'static, ()> {

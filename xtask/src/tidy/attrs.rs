@@ -242,8 +242,8 @@ fn skip_visibility(code: &str, at: usize) -> usize {
     if code[at..].starts_with('(') { skip_blanks(code, closing(code, at)) } else { at }
 }
 
-/// Which lines of a file are tests or models (indexed from zero), and the
-/// names of the test modules that live in files of their own.
+/// Returns which lines of a file are tests or models (indexed from zero), and the names of test
+/// modules with files of their own.
 pub fn test_lines(source: &Source) -> (Vec<bool>, Vec<String>) {
     let mut lines = vec![false; source.code.lines().count() + 1];
     let mut outline_mods = Vec::new();

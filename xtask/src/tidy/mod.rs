@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: checks what comments and documents claim about the sources.
 //!
-//! For example: a link leads to a file, a cited rule is defined, a function in a diagram exists, a
-//! module uses only the modules that it may use, a comment names the actor.
+//! For example: a link leads to a file, a cited rule is defined, a function in a diagram exists. A
+//! module uses only the modules that it may use. A comment names the actor.
 //!
 //! [`tree`] reads the repository, [`source`] splits a Rust file into code and comments, [`attrs`]
 //! reads attributes, [`markdown`] reads documents, [`modules`] tells the module of a file. Each check

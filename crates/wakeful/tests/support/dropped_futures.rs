@@ -4,9 +4,9 @@
 // `bench/tests/dropped_futures.rs` includes this file twice, for wakeful and for the real tokio; `rt` is the runtime's
 // crate. (An included file cannot begin with inner documentation.)
 //
-// Not in the table: futures that are ready at the first poll (`bind`, `TcpSocket::connect` to a path), futures of `fs`
-// that one runtime answers from the page cache, the sends of `UdpSocket`, whose buffer does not stay full, and standard
-// output and error, which belong to the test harness.
+// Not in the table are futures that are ready at the first poll (`bind`, `TcpSocket::connect` to a path), and futures
+// of `fs` that one runtime answers from the page cache. The buffer of a `UdpSocket` does not stay full, so its sends
+// are not there. Standard output and error belong to the test harness.
 
 use super::rt;
 
@@ -101,6 +101,7 @@ fn run_paused<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// `row!(rows, name, { setup }, future, event, observed)`: adds a row.
+///
 /// The first run keeps the future, and ends only if the event wakes it. That proves that the event is the right one.
 /// The second run drops the future before the event, and reads the count after `observed` has seen the event.
 macro_rules! row {

@@ -1,5 +1,5 @@
-//! A naive model of a FIFO resource (permits of a semaphore, shares of a lock), and a random walk that compares the
-//! real primitive with it after every step.
+//! A naive model of a FIFO resource: permits of a semaphore, shares of a lock. A random walk compares the real
+//! primitive with it after every step.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

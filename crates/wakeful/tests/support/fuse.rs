@@ -79,6 +79,7 @@ impl Served {
     /// Mounts the file system at `path`.
     ///
     /// # Errors
+    ///
     /// Returns the reason why this machine cannot mount it.
     pub fn new(path: PathBuf) -> Result<Self, String> {
         let device = File::options().read(true).write(true).open("/dev/fuse");
