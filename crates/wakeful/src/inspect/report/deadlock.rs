@@ -42,7 +42,7 @@ impl Cycle {
         }
     }
 
-    fn finding(&self) -> Vec<u64> {
+    fn repeat_key(&self) -> Vec<u64> {
         let mut tasks: Vec<u64> = self.edges.iter().map(|edge| edge.task.number).collect();
         tasks.sort_unstable();
         // Nested `block_on`s of one thread have one number, so the resources tell them apart.
@@ -292,8 +292,8 @@ impl Deadlock {
         self.0.certainty()
     }
 
-    pub(super) fn finding(&self) -> Vec<u64> {
-        self.0.finding()
+    pub(super) fn repeat_key(&self) -> Vec<u64> {
+        self.0.repeat_key()
     }
 
     /// Describes the resource of a task that waits for itself.
@@ -326,8 +326,8 @@ impl Futurelock {
         self.0.certainty()
     }
 
-    pub(super) fn finding(&self) -> Vec<u64> {
-        self.0.finding()
+    pub(super) fn repeat_key(&self) -> Vec<u64> {
+        self.0.repeat_key()
     }
 }
 

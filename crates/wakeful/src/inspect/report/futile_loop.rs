@@ -127,7 +127,7 @@ impl FutileLoop {
         self.duration
     }
 
-    pub(super) fn finding(&self) -> Vec<u64> {
+    pub(super) fn repeat_key(&self) -> Vec<u64> {
         let site = self.site.map_or(0, |site| std::ptr::from_ref(site).addr() as u64);
         vec![self.task.number, site]
     }

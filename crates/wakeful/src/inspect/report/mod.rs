@@ -380,13 +380,13 @@ impl Report {
             Report::UnawaitedPanic(panic) => panic.task().number,
             Report::AbortedClosure(closure) => closure.task().number,
             Report::Stalled(stalled) => stalled.task().number,
-            other => other.finding().and_then(|tasks| tasks.first().copied()).unwrap_or(0),
+            other => other.repeat_key().and_then(|tasks| tasks.first().copied()).unwrap_or(0),
         }
     }
 
     /// Returns a key that is equal for two reports of the same situation, or `None` if a situation
     /// is reported only once.
-    fn finding(&self) -> Option<Vec<u64>> {
+    fn repeat_key(&self) -> Option<Vec<u64>> {
         match self {
             Report::Orphan(_) | Report::UnobservedPanic(_) => None,
             // `Findings` tells each of them once.
@@ -398,9 +398,9 @@ impl Report {
             Report::NeverPolled(_) | Report::SlowShutdown(_) => None,
             Report::Blocked(blocked) => Some(vec![blocked.task().number]),
             Report::Spinning(spinning) => Some(vec![spinning.task().number]),
-            Report::FutileLoop(futile) => Some(futile.finding()),
-            Report::Deadlock(deadlock) => Some(deadlock.finding()),
-            Report::Futurelock(futurelock) => Some(futurelock.finding()),
+            Report::FutileLoop(futile) => Some(futile.repeat_key()),
+            Report::Deadlock(deadlock) => Some(deadlock.repeat_key()),
+            Report::Futurelock(futurelock) => Some(futurelock.repeat_key()),
             Report::StuckBlockOn(stuck) => {
                 Some(vec![stuck.block_on().number, u64::from(stuck.poll_number)])
             }

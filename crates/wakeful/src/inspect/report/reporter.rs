@@ -38,8 +38,8 @@ pub(crate) struct Reporter {
 /// What was reported, and when, on the runtime's clock.
 #[derive(Default)]
 struct ReportLimits {
-    /// By kind and key: the time of the last report, and its certainty.
-    findings: BTreeMap<(usize, Vec<u64>), (Duration, Certainty)>,
+    /// By kind and repeat key: the time of the last report, and its certainty.
+    recent: BTreeMap<(usize, Vec<u64>), (Duration, Certainty)>,
     limits: [RateLimit; KINDS.len()],
 }
 
@@ -67,14 +67,14 @@ enum Admission {
 impl ReportLimits {
     fn admit(&mut self, report: &Report, now: Duration) -> Admission {
         let kind = report.index();
-        if let Some(finding) = report.finding() {
-            self.findings.retain(|_, (at, _)| now.saturating_sub(*at) < REPEAT_AFTER);
-            let (key, certainty) = ((kind, finding), report.certainty());
+        if let Some(repeat_key) = report.repeat_key() {
+            self.recent.retain(|_, (at, _)| now.saturating_sub(*at) < REPEAT_AFTER);
+            let (key, certainty) = ((kind, repeat_key), report.certainty());
             // A suspected situation is reported again once it is proven.
-            if self.findings.get(&key).is_some_and(|(_, known)| *known >= certainty) {
+            if self.recent.get(&key).is_some_and(|(_, known)| *known >= certainty) {
                 return Admission::Repeated;
             }
-            self.findings.insert(key, (now, certainty));
+            self.recent.insert(key, (now, certainty));
         }
         let limit = &mut self.limits[kind];
         let drained = now.saturating_sub(limit.since).as_secs() * PER_SECOND;
