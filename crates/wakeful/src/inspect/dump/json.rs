@@ -1,6 +1,6 @@
 //! A dump as JSON.
 
-use super::stories::headline;
+use super::findings::headline;
 use super::{Dump, HolderDump, TaskDump, WaitDump, WorkerDump};
 use crate::inspect::json::Json;
 use crate::inspect::task_info::TaskInfo;

@@ -7,10 +7,10 @@
 //! are single words that the task's threads write with plain stores. So a line of a dump is exact for
 //! a task that does not run, and approximate for one that does.
 
+mod findings;
 mod groups;
 mod holder;
 mod json;
-mod stories;
 mod task;
 pub(super) mod text;
 mod wait;
@@ -23,12 +23,12 @@ pub(in crate::inspect) use json::{data as task_data, id as task_id};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+#[cfg(feature = "page")]
+pub(in crate::inspect) use findings::headline;
 pub use holder::HolderDump;
 #[cfg(feature = "page")]
 pub(in crate::inspect) use json::{holder_fields, task_state, wait_fields, worker_counts};
 pub(in crate::inspect) use json::{millis, site};
-#[cfg(feature = "page")]
-pub(in crate::inspect) use stories::headline;
 pub(in crate::inspect) use task::since;
 pub use task::{TaskDump, TaskState, TaskTrace};
 pub use wait::WaitDump;

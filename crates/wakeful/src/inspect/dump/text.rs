@@ -1,8 +1,8 @@
 //! The `Display` of a dump: findings, workers as a table, then tasks as a tree or in groups.
 
+use super::findings;
 use super::groups::{self, Summary};
 use super::holder::HolderKind;
-use super::stories;
 use super::{
     Dump, FullDump, HolderDump, TaskDump, TaskState, TaskTrace, WaitDump, WorkerDump, WorkerState,
 };
@@ -87,7 +87,7 @@ fn write_head(f: &mut fmt::Formatter<'_>, dump: &Dump) -> fmt::Result {
     let tasks = dump.tasks.iter().filter(|task| !task.info().is_block_on()).count();
     let (after, tasks) = (Short(dump.taken_at), Count(tasks as u64, "task"));
     writeln!(f, "runtime{name} after {after}: {tasks}, {} in the injector", dump.queued)?;
-    stories::write(f, dump)?;
+    findings::write(f, dump)?;
     dump.workers.iter().try_for_each(|worker| writeln!(f, "  {worker}"))
 }
 

@@ -1,4 +1,4 @@
-//! The story of a lock or permit that is not released.
+//! The report of a lock or permit that is not released.
 
 use super::walk::{Contended, is_for_lock};
 use crate::inspect::dump::{TaskDump, TaskState};
@@ -67,7 +67,7 @@ impl<'a> Tasks<'a> {
     }
 }
 
-/// Returns the story of `contended`, whose `owners` have not released it for `held`.
+/// Returns the report of `contended`, whose `owners` have not released it for `held`.
 ///
 /// `None` if a holder runs, or waits in the end for a lock itself: then the holder of that one is to
 /// blame, or the deadlock is reported. `None` too if it waits for messages or events: tasks may share

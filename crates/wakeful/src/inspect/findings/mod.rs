@@ -13,7 +13,7 @@
 //! ```
 //!
 //! - [`walk`]: one walk over all tasks collects the candidates.
-//! - [`holders`]: the story of a lock or permit that is not released.
+//! - [`holders`]: the report of a lock or permit that is not released.
 //! - [`growth`]: spawn sites whose tasks only become more.
 //! - [`stalls`]: waits whose amounts or history say that they may never end.
 //!
@@ -74,8 +74,8 @@ struct Lasting {
 
 /// The most times that are remembered of one situation.
 const MAX_SEEN: usize = 64;
-/// The most stories of slow holders that one observation tells.
-const MAX_STORIES: usize = 8;
+/// The most slow holders, and the most stalls, that one observation reports.
+const MAX_REPORTS: usize = 8;
 /// A lock with one waiter is reported after this many times the time for several.
 const ONE_WAITER: u32 = 3;
 /// A stalled wait is reported after this many times the time for other situations.
@@ -165,7 +165,7 @@ impl Findings {
     ) {
         self.told_stalls.retain(|key| groups.contains_key(key));
         let is_for_hook = round.audience == Audience::Hook;
-        let (tasks, mut stories) = (Tasks::new(scheduler), 0);
+        let (tasks, mut reported) = (Tasks::new(scheduler), 0);
         for (key, group) in groups {
             if is_for_hook && self.told_stalls.contains(&key) {
                 continue;
@@ -173,9 +173,9 @@ impl Findings {
             let mut is_put_off = false;
             let oldest = group.oldest.wait.task.number;
             round.note(Key::Stalled(key, oldest), group.oldest.wait.waited, patience, |_| {
-                is_put_off = stories == MAX_STORIES;
+                is_put_off = reported == MAX_REPORTS;
                 let cause = (!is_put_off).then(|| group.oldest.cause(&tasks)).flatten()?;
-                stories += 1;
+                reported += 1;
                 if is_for_hook {
                     self.told_stalls.insert(key);
                 }
@@ -197,7 +197,7 @@ impl Findings {
     ) {
         let numbers: BTreeSet<u64> = contended.iter().map(Contended::resource_id).collect();
         self.told_holders.retain(|(resource, _)| numbers.contains(resource));
-        let (tasks, mut stories) = (Tasks::new(scheduler), 0);
+        let (tasks, mut reported) = (Tasks::new(scheduler), 0);
         for contended in contended {
             let Some((key, owners)) = contended.owned_by() else { continue };
             let patience =
@@ -212,16 +212,16 @@ impl Findings {
             // began does not count.
             let mut is_put_off = false;
             round.note(key, contended.oldest.waited, patience, |held| {
-                is_put_off = stories == MAX_STORIES && !is_repeated;
+                is_put_off = reported == MAX_REPORTS && !is_repeated;
                 if is_put_off || is_repeated {
                     return None;
                 }
-                let story = holders::slow_holder(&tasks, &contended, &owners, held)?;
-                stories += 1;
+                let slow = holders::slow_holder(&tasks, &contended, &owners, held)?;
+                reported += 1;
                 if is_for_hook {
                     self.told_holders.insert(told);
                 }
-                Some(Report::SlowHolder(story))
+                Some(Report::SlowHolder(slow))
             });
             if is_put_off {
                 round.observed.look_again(after);

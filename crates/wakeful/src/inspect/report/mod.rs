@@ -59,7 +59,7 @@ pub use stalled::Stalled;
 pub(crate) use stalled::{StallCause, StalledWait};
 pub(crate) use stuck_block_on::NoRescueReason;
 pub use stuck_block_on::StuckBlockOn;
-pub(crate) use stuck_block_on::{RootCause, StoryStep};
+pub(crate) use stuck_block_on::{RootCause, WaitStep};
 pub(in crate::inspect) use text::Short;
 pub use unawaited_panic::UnawaitedPanic;
 pub use unobserved_panic::UnobservedPanic;

@@ -55,25 +55,25 @@ pub struct StuckBlockOn {
 /// The wait that all waits up to the `block_on` depend on.
 #[derive(Clone, Debug)]
 pub(crate) struct RootCause {
-    pub(crate) cause: StoryStep,
+    pub(crate) cause: WaitStep,
     pub(crate) waited: Duration,
     /// A waker for it exists.
     pub(crate) has_wakers: bool,
     /// What its future told about the resource: where a channel was made, for example.
     pub(crate) details: Option<String>,
     /// The waits that depend on it, up to the `block_on`.
-    pub(crate) held_up: Vec<StoryStep>,
+    pub(crate) held_up: Vec<WaitStep>,
 }
 
-/// A task that waits, in the story of a stuck `block_on`.
+/// A task that waits, in the chain of waits of a stuck `block_on`.
 #[derive(Clone, Debug)]
-pub(crate) struct StoryStep {
+pub(crate) struct WaitStep {
     pub(crate) task: TaskInfo,
     pub(crate) wait: WaitKind,
     pub(crate) site: &'static Location<'static>,
 }
 
-impl fmt::Display for StoryStep {
+impl fmt::Display for WaitStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} waits: {} at {}", self.task, self.wait.name(), self.site)
     }
@@ -134,7 +134,7 @@ impl StuckBlockOn {
     }
 
     /// Returns the waits that the text tells of, the root cause first.
-    fn steps(&self) -> impl Iterator<Item = &StoryStep> {
+    fn steps(&self) -> impl Iterator<Item = &WaitStep> {
         let cause = self.root_cause.iter();
         cause.flat_map(|root| std::iter::once(&root.cause).chain(&root.held_up))
     }

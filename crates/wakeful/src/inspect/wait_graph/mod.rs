@@ -52,7 +52,7 @@ mod graph;
 mod inner_waits;
 mod node;
 mod quiescence;
-mod story;
+mod root_cause;
 mod verdict;
 mod waiter;
 
@@ -67,11 +67,11 @@ use crate::watchdog;
 use crate::watchdog::snapshot::Inspectable;
 use graph::{Graph, Scope};
 use quiescence::Quiescence;
+use root_cause::{RootCauseSearch, find_root_cause};
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Mutex;
 use std::time::Duration;
-use story::{Story, story_of};
 use waiter::Waiter;
 
 /// The result of one deadlock scan.
@@ -261,9 +261,9 @@ fn report_stuck(
         config.always_end_stuck_block_on || waiter.wakers().is_some_and(|wakers| wakers > 0)
     };
     for (waiter, poll_number) in quiet.own_block_ons().filter(|(waiter, _)| counts(waiter)) {
-        let root_cause = match story_of(waiter, graph, quiet) {
-            Story::Told(root_cause) => root_cause,
-            Story::Asked => {
+        let root_cause = match find_root_cause(waiter, graph, quiet) {
+            RootCauseSearch::Ended(root_cause) => root_cause,
+            RootCauseSearch::Asked => {
                 found.again_in = Some(Duration::ZERO);
                 return;
             }

@@ -39,12 +39,12 @@ impl Dump {
 pub(super) fn write(f: &mut fmt::Formatter<'_>, dump: &Dump) -> fmt::Result {
     let mut lines = Vec::new();
     for (age, report) in &dump.findings {
-        let mut story = headline(report);
+        let mut text = headline(report);
         if let Some(age) = age {
-            write!(story, " (reported {} ago)", Short(*age))?;
+            write!(text, " (reported {} ago)", Short(*age))?;
         }
-        write_edges(&mut story, report)?;
-        lines.push(story);
+        write_edges(&mut text, report)?;
+        lines.push(text);
     }
     lines.extend(orphans(dump));
     lines.extend(blocked(dump));
@@ -75,7 +75,7 @@ pub(in crate::inspect) fn headline(report: &Report) -> String {
 }
 
 /// Adds a line for each task of a deadlock.
-fn write_edges(story: &mut String, report: &Report) -> fmt::Result {
+fn write_edges(text: &mut String, report: &Report) -> fmt::Result {
     let edges = match report {
         Report::Deadlock(deadlock) => deadlock.edges(),
         Report::Futurelock(futurelock) => futurelock.edges(),
@@ -83,10 +83,10 @@ fn write_edges(story: &mut String, report: &Report) -> fmt::Result {
     };
     for edge in edges.iter().take(MOST_EDGES) {
         let (task, kind, holder) = (edge.task(), edge.kind(), edge.holder());
-        write!(story, "\n          {task:#} waits for {holder} in {kind}")?;
+        write!(text, "\n          {task:#} waits for {holder} in {kind}")?;
     }
     if let Some(more) = edges.len().checked_sub(MOST_EDGES).filter(|more| *more > 0) {
-        write!(story, "\n          and {} more", Count(more as u64, "task"))?;
+        write!(text, "\n          and {} more", Count(more as u64, "task"))?;
     }
     Ok(())
 }

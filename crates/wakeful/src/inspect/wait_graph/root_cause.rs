@@ -4,16 +4,16 @@ use super::graph::Graph;
 use super::quiescence::Quiescence;
 use super::waiter::Waiter;
 use crate::inspect::dump::since;
-use crate::inspect::report::{RootCause, StoryStep};
+use crate::inspect::report::{RootCause, WaitStep};
 use crate::sys::unwind::catch_and_forget;
 use crate::task::id;
 use crate::wait::describe::{self, Answer};
 use crate::watchdog;
 
-/// The result of [`story_of`].
-pub(super) enum Story {
+/// The result of [`find_root_cause`].
+pub(super) enum RootCauseSearch {
     /// The root cause, if there is one.
-    Told(Option<RootCause>),
+    Ended(Option<RootCause>),
     /// The waiter at the root was asked for details, and woken. The next scan has the result.
     Asked,
 }
@@ -21,16 +21,20 @@ pub(super) enum Story {
 /// Follows the waits from a stuck `block_on` future to their root cause.
 ///
 /// There is none if the future depends on a cycle, which has a report of its own.
-pub(super) fn story_of(block_on: &Waiter, graph: &Graph, quiet: &Quiescence) -> Story {
+pub(super) fn find_root_cause(
+    block_on: &Waiter,
+    graph: &Graph,
+    quiet: &Quiescence,
+) -> RootCauseSearch {
     let mut chain = vec![block_on];
     while let Some(next) = graph.next_of(chain[chain.len() - 1].number()) {
         match quiet.find(next) {
             Some(waiter) if chain.iter().all(|it| it.number() != next) => chain.push(waiter),
-            _ => return Story::Told(None),
+            _ => return RootCauseSearch::Ended(None),
         }
     }
-    let Some(last) = chain.pop() else { return Story::Told(None) };
-    let Some(wait) = last.record().read() else { return Story::Told(None) };
+    let Some(last) = chain.pop() else { return RootCauseSearch::Ended(None) };
+    let Some(wait) = last.record().read() else { return RootCauseSearch::Ended(None) };
     let (details, since_ms) = match last.wakers() {
         // An orphan is not asked: a poll without a wake-up would change what it waits for.
         None | Some(0) => (None, wait.since_ms),
@@ -42,20 +46,20 @@ pub(super) fn story_of(block_on: &Waiter, graph: &Graph, quiet: &Quiescence) -> 
                 // The waker of a local set may be the user's.
                 watchdog::hand_off();
                 catch_and_forget(|| last.wake());
-                return Story::Asked;
+                return RootCauseSearch::Asked;
             }
         },
     };
     let step = |waiter: &Waiter| {
         let wait = waiter.record().read()?;
-        Some(StoryStep {
+        Some(WaitStep {
             task: waiter.info(graph.block_on_name(waiter.number()))?,
             wait: wait.kind,
             site: wait.site,
         })
     };
-    let Some(cause) = step(last) else { return Story::Told(None) };
-    Story::Told(Some(RootCause {
+    let Some(cause) = step(last) else { return RootCauseSearch::Ended(None) };
+    RootCauseSearch::Ended(Some(RootCause {
         cause,
         waited: since(graph.taken_at(last.number()), since_ms),
         has_wakers: last.wakers().is_some_and(|wakers| wakers > 0),
