@@ -366,7 +366,8 @@ impl Handle {
     /// # }
     /// ```
     pub fn diagnose(&self) -> Vec<Report> {
-        let mut reports = self.shared.scan_for_deadlocks(ScanMode::MayWake).reports;
+        let found = self.shared.scan_for_deadlocks(ScanMode::MayWake).reports.into_iter();
+        let mut reports: Vec<Report> = found.map(|it| it.report).collect();
         reports.extend(self.shared.hooks.observe(&self.shared, Audience::Diagnose).reports);
         for report in &reports {
             report.set_runtime(self.name());

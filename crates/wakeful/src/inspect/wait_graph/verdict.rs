@@ -12,6 +12,13 @@ use crate::watchdog::snapshot::{Inspectable, WorkerSnapshot};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+/// The report of a cycle, and the position of the runtime that delivers it.
+pub(super) struct CycleReport {
+    pub(super) report: Report,
+    /// The runtime of the lowest task id, as a position in the list that [`Graph::take`] was given.
+    pub(super) runtime: usize,
+}
+
 impl Graph {
     /// Describes one step of a cycle.
     fn edge(&self, step: &Step<'_>) -> Option<Edge> {
@@ -39,7 +46,11 @@ impl Graph {
     /// Builds the report of a cycle, or `None` if one of its nodes has changed.
     ///
     /// `nothing_runs` says that no code of the process can run.
-    pub(super) fn report_cycle(&self, cycle: &[Step<'_>], nothing_runs: bool) -> Option<Report> {
+    pub(super) fn report_cycle(
+        &self,
+        cycle: &[Step<'_>],
+        nothing_runs: bool,
+    ) -> Option<CycleReport> {
         let edges = cycle.iter().map(|step| self.edge(step)).collect::<Option<Vec<_>>>()?;
         let nodes = || cycle.iter().map(|step| &self.nodes[&step.number]);
         let basis = match () {
@@ -52,11 +63,13 @@ impl Graph {
             return None;
         }
         let is_futurelock = edges.iter().any(|edge| edge.unpolled);
-        Some(if is_futurelock {
+        let report = if is_futurelock {
             Report::Futurelock(Futurelock::new(edges, basis))
         } else {
             Report::Deadlock(Deadlock::new(edges, basis))
-        })
+        };
+        let lowest = cycle.iter().map(|step| step.number).min()?;
+        Some(CycleReport { report, runtime: self.position_of_runtime(lowest) })
     }
 
     /// Returns the reports of cycles that only exits can end, and after how long to scan again if a
@@ -66,7 +79,7 @@ impl Graph {
     pub(super) fn report_cycles_with_exits(
         &self,
         nothing_runs: bool,
-    ) -> (Vec<Report>, Option<Duration>) {
+    ) -> (Vec<CycleReport>, Option<Duration>) {
         let (mut reports, mut again_in) = (Vec::new(), None);
         if self.nodes.values().all(Node::is_settled) {
             return (reports, again_in);
