@@ -108,6 +108,22 @@ fn join_all_of_handles_whose_tasks_need_a_lock_of_the_awaiter() {
     }
 }
 
+/// Checks that both halves are told: each branch of the task waits for a lock that the other one holds.
+fn check_branches(deadlock: &Deadlock) {
+    let [one, other] = deadlock.edges() else { panic!("{deadlock}") };
+    assert_eq!(one.task(), other.task(), "{deadlock}");
+    assert_ne!(one.resource_id(), other.resource_id(), "{deadlock}");
+    for edge in [one, other] {
+        assert_eq!(edge.task(), edge.holder(), "{deadlock}");
+        assert!(deadlock.to_string().contains(&edge.site().to_string()), "{deadlock}");
+    }
+    // Each branch waits below the line in which it acquired the lock that the other one waits for.
+    assert_eq!(one.acquired_at().unwrap().line() + 2, other.site().line(), "{deadlock}");
+    assert_eq!(other.acquired_at().unwrap().line() + 2, one.site().line(), "{deadlock}");
+    let headline = deadlock.to_string();
+    assert!(headline.contains("waits for several resources that it"), "{deadlock}");
+}
+
 /// Each branch has the lock that the other one needs. All wakers of the task are in the lists of these locks.
 #[test]
 fn two_branches_of_join_that_lock_in_different_order() {
@@ -127,9 +143,8 @@ fn two_branches_of_join_that_lock_in_different_order() {
             wakeful::join!(one, other);
         })
     }) {
-        let [edge] = deadlock.edges() else { panic!("{deadlock}") };
-        assert!(edge.exits().is_empty(), "{deadlock}");
-        assert_eq!(edge.task().id(), edge.holder().id(), "{deadlock}");
+        check_branches(&deadlock);
+        assert!(deadlock.edges().iter().all(|edge| edge.exits().is_empty()), "{deadlock}");
     }
 }
 
@@ -151,9 +166,10 @@ fn futures_unordered_that_lock_in_different_order() {
             while all.next().await.is_some() {}
         })
     }) {
-        let [edge] = deadlock.edges() else { panic!("{deadlock}") };
-        let [exit] = edge.exits() else { panic!("{deadlock}") };
+        check_branches(&deadlock);
+        let [exit] = deadlock.edges()[0].exits() else { panic!("{deadlock}") };
         assert!(exit.to_string().contains("another future of the same collection"), "{deadlock}");
+        assert_eq!(deadlock.to_string().matches(&exit.to_string()).count(), 1, "{deadlock}");
     }
 }
 

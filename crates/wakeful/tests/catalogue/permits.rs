@@ -55,6 +55,25 @@ async fn a_pool_of_two(twin: Twin) {
     let _ = join!(one, two);
 }
 
+/// Four requests have one connection each of a pool of four, and each wants a second one.
+async fn a_pool_of_four(twin: Twin) {
+    let pool = Arc::new(Semaphore::new(4));
+    let all = Arc::new(Barrier::new(4));
+    let request = |name: &'static str| {
+        let (pool, all) = (pool.clone(), all.clone());
+        named(name, async move {
+            let first = pool.clone().acquire_owned().await.unwrap(); //@ has
+            all.wait().await;
+            if !is_buggy(twin) {
+                drop(first);
+            }
+            let _audit = pool.acquire_owned().await.unwrap(); //@ wants
+        })
+    };
+    let (a, b, c, d) = (request("one"), request("two"), request("three"), request("four"));
+    let _ = join!(a, b, c, d);
+}
+
 /// Workers forget their permits, until none is left.
 async fn forgotten_permits(twin: Twin) {
     let slots = Arc::new(Semaphore::new(2));
@@ -194,6 +213,15 @@ pub fn bugs() -> Vec<Bug> {
             .says("\"two\"")
             .says("@wants")
             .says("@has"),
+        bug!(a_pool_of_four)
+            .reports("deadlock", Suspected)
+            .says("\"one\"")
+            .says("\"two\"")
+            .says("\"three\"")
+            .says("\"four\"")
+            .says("@wants")
+            .says("@has")
+            .says("4 tasks wait for each other"),
         bug!(forgotten_permits)
             .reports("stuck_block_on", super::PROVEN)
             .says("Semaphore::acquire")

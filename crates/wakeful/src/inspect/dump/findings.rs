@@ -8,7 +8,7 @@ use std::fmt::{self, Write};
 
 /// The number of findings that are written, at most.
 const MOST: usize = 6;
-/// The number of tasks of a deadlock that are written, at most.
+/// The number of waits of a deadlock that are written, at most.
 const MOST_EDGES: usize = 4;
 
 impl Dump {
@@ -74,7 +74,7 @@ pub(in crate::inspect) fn headline(report: &Report) -> String {
     first.0
 }
 
-/// Adds a line for each task of a deadlock.
+/// Adds a line for each wait of a deadlock.
 fn write_edges(text: &mut String, report: &Report) -> fmt::Result {
     let edges = match report {
         Report::Deadlock(deadlock) => deadlock.edges(),
@@ -86,7 +86,7 @@ fn write_edges(text: &mut String, report: &Report) -> fmt::Result {
         write!(text, "\n          {task:#} waits for {holder} in {kind}")?;
     }
     if let Some(more) = edges.len().checked_sub(MOST_EDGES).filter(|more| *more > 0) {
-        write!(text, "\n          and {} more", Count(more as u64, "task"))?;
+        write!(text, "\n          and {} more", Count(more as u64, "wait"))?;
     }
     Ok(())
 }

@@ -21,9 +21,10 @@ pub(crate) enum Basis {
     Exits,
 }
 
-/// A cycle: the holder of each edge is the task of the next, and of the last the first.
+/// A cycle of tasks, each of which waits for the next one, and the last for the first.
 #[derive(Clone, Debug)]
 struct Cycle {
+    /// Grouped by task, in the order of the cycle. The first edge of a group leads to the next task.
     edges: Vec<Edge>,
     basis: Basis,
     stamp: Stamp,
@@ -33,6 +34,16 @@ impl Cycle {
     fn new(mut edges: Vec<Edge>, basis: Basis) -> Self {
         edges.iter_mut().flat_map(|edge| &mut edge.exits).for_each(Exit::describe_descriptor);
         Self { edges, basis, stamp: Stamp::now() }
+    }
+
+    /// Returns the edges of each task, in the order of the cycle.
+    fn tasks(&self) -> impl Iterator<Item = &[Edge]> {
+        self.edges.chunk_by(|edge, next| edge.task == next.task)
+    }
+
+    /// Returns whether one task waits for itself.
+    fn is_of_one_task(&self) -> bool {
+        self.tasks().count() == 1
     }
 
     fn certainty(&self) -> Certainty {
@@ -95,9 +106,9 @@ impl Cycle {
 
     /// Writes the reasons, and what could end the cycle.
     fn write_why(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (they, one, each) = match self.edges.len() {
-            1 => ("it", "the task", "the task's only waker"),
-            _ => ("they", "one of them", "the only waker of each task"),
+        let (they, one) = match self.is_of_one_task() {
+            true => ("it", "the task"),
+            false => ("they", "one of them"),
         };
         match self.basis {
             Basis::OnlyJoins => writeln!(
@@ -120,7 +131,7 @@ impl Cycle {
                 if self.basis == Basis::Exits {
                     self.write_exits(f)?;
                 } else {
-                    writeln!(f, "  why: {each} is queued at the resource that it waits for.")?;
+                    writeln!(f, "  why: {}.", self.queued())?;
                 }
                 writeln!(f, "  assumes: {assumed}.")?;
                 let ends = if self.basis == Basis::Exits { "also ends if" } else { "ends if" };
@@ -137,10 +148,26 @@ impl Cycle {
         }
     }
 
+    /// Says where the wakers of the tasks are.
+    fn queued(&self) -> &'static str {
+        let has_one_wait = self.tasks().all(|edges| edges.len() == 1);
+        match (self.is_of_one_task(), has_one_wait) {
+            (true, true) => "the task's only waker is queued at the resource that it waits for",
+            (true, false) => "each waker of the task is queued at a resource that it waits for",
+            (false, true) => {
+                "the only waker of each task is queued at the resource that it waits for"
+            }
+            (false, false) => {
+                "each waker of these tasks is queued at a resource that its task waits for"
+            }
+        }
+    }
+
     /// Writes the exits of all tasks, which alone can end the cycle.
     fn write_exits(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The edges of one task have the same exits.
         let exits: Vec<String> =
-            self.edges.iter().flat_map(|edge| &edge.exits).map(Exit::to_string).collect();
+            self.tasks().flat_map(|edges| &edges[0].exits).map(Exit::to_string).collect();
         let exits = match &*exits {
             [all @ .., last] if !all.is_empty() => format!("{}; or {last}", all.join("; ")),
             exits => exits.concat(),
@@ -151,7 +178,7 @@ impl Cycle {
     /// Returns the advice.
     fn fix(&self) -> &'static str {
         let all_for = |kind| self.edges.iter().all(|edge| edge.is_for(kind));
-        let is_alone = self.edges.len() == 1;
+        let is_alone = self.is_of_one_task();
         match () {
             () if all_for(WaitKind::MpscSend) => {
                 "give the channels enough capacity, or receive while sending."
@@ -166,6 +193,10 @@ impl Cycle {
                 "do not wait in a closure for another closure of the same pool, or raise \
                  Builder::max_blocking_threads."
             }
+            () if is_alone && self.edges.len() > 1 => {
+                "futures of one task wait for each other, in join! for example: let each of them acquire in the \
+                 same order, or drop a guard or permit before it waits again."
+            }
             () if is_alone => {
                 "drop the first guard or permit before waiting again, for example by ending its block. Another \
                  future of the same task may hold it."
@@ -178,12 +209,16 @@ impl Cycle {
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let [edge] = &*self.edges {
-            return edge.write(f, "    ", &self.edges);
-        }
-        for edge in &self.edges {
-            writeln!(f, "    {}", edge.task)?;
-            edge.write(f, "      ", &self.edges)?;
+        let is_alone = self.is_of_one_task();
+        let indent = if is_alone { "    " } else { "      " };
+        for edges in self.tasks() {
+            if !is_alone {
+                writeln!(f, "    {}", edges[0].task)?;
+            }
+            for edge in edges {
+                edge.write_wait(f, indent, &self.edges)?;
+            }
+            edges[0].write_spawned(f, indent)?;
         }
         Ok(())
     }
@@ -284,6 +319,9 @@ impl Deadlock {
     }
 
     /// Returns the edges in the order of the cycle.
+    ///
+    /// A task that waits for several resources of the cycle, in `join!` for example, has several edges
+    /// in a row. The first of them leads to the next task.
     pub fn edges(&self) -> &[Edge] {
         &self.0.edges
     }
@@ -296,10 +334,12 @@ impl Deadlock {
         self.0.repeat_key()
     }
 
-    /// Describes the resource of a task that waits for itself.
+    /// Describes the resources of a task that waits for itself.
     fn own_resource(&self) -> &'static str {
         let is_proven = self.certainty() == Certainty::Proven;
         match self.edges()[0].wait {
+            _ if self.edges().len() > 1 && is_proven => "several resources that it already holds",
+            _ if self.edges().len() > 1 => "several resources that it acquired itself",
             WaitKind::Join => "its own end",
             WaitKind::OnceCell => "a value that it computes itself",
             WaitKind::Semaphore if is_proven => "permits that it already holds",
@@ -318,6 +358,9 @@ impl Futurelock {
     }
 
     /// Returns the edges in the order of the cycle.
+    ///
+    /// A task that waits for several resources of the cycle, in `join!` for example, has several edges
+    /// in a row. The first of them leads to the next task.
     pub fn edges(&self) -> &[Edge] {
         &self.0.edges
     }
@@ -337,7 +380,7 @@ impl Content for Deadlock {
     }
 
     fn tasks(&self) -> Vec<&TaskInfo> {
-        self.edges().iter().map(Edge::task).collect()
+        self.0.tasks().map(|edges| edges[0].task()).collect()
     }
 
     fn sites(&self) -> Vec<ReportSite<'_>> {
@@ -348,9 +391,9 @@ impl Content for Deadlock {
 impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "deadlock ({}): ", self.certainty().name())?;
-        match self.edges() {
-            [edge] => writeln!(f, "{} waits for {}", edge.task, self.own_resource())?,
-            edges => writeln!(f, "{} tasks wait for each other", edges.len())?,
+        match self.0.tasks().count() {
+            1 => writeln!(f, "{} waits for {}", self.edges()[0].task, self.own_resource())?,
+            tasks => writeln!(f, "{tasks} tasks wait for each other")?,
         }
         self.0.write(f)?;
         self.0.write_why(f)?;
@@ -364,7 +407,7 @@ impl Content for Futurelock {
     }
 
     fn tasks(&self) -> Vec<&TaskInfo> {
-        self.edges().iter().map(Edge::task).collect()
+        self.0.tasks().map(|edges| edges[0].task()).collect()
     }
 
     fn sites(&self) -> Vec<ReportSite<'_>> {

@@ -163,9 +163,9 @@ impl Edge {
         self.wait == kind
     }
 
-    /// Writes the lines below the task's name. The text says of the tasks in `listed` where they were
-    /// spawned.
-    pub(super) fn write(
+    /// Writes what the task waits for, and which task holds that. The text says of the tasks in `listed`
+    /// where they were spawned.
+    pub(super) fn write_wait(
         &self,
         f: &mut fmt::Formatter<'_>,
         indent: &str,
@@ -219,6 +219,11 @@ impl Edge {
             }
             _ => field(f, indent, "held by", format_args!("{holder}, acquired{at}"))?,
         }
+        Ok(())
+    }
+
+    /// Writes where the task was spawned.
+    pub(super) fn write_spawned(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
         field(f, indent, "spawned", format_args!("at {}", self.task.spawned_at()))
     }
 }
@@ -226,6 +231,7 @@ impl Edge {
 impl fmt::Display for Edge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.task)?;
-        self.write(f, "    ", &[])
+        self.write_wait(f, "    ", &[])?;
+        self.write_spawned(f, "    ")
     }
 }

@@ -202,7 +202,10 @@ impl Graph {
         stuck
     }
 
-    /// Returns each cycle among the stuck nodes once, as the edges along it.
+    /// Returns the cycles among the stuck nodes, each once, as the edges along it.
+    ///
+    /// If a node waits for several resources whose owners are in the cycle, it has a step for each of
+    /// them, one after the other.
     pub(super) fn cycles<'a>(&'a self, stuck: &BTreeSet<u64>) -> Vec<Vec<Step<'a>>> {
         let ways = self.ways_to_cycles(stuck);
         let (mut cycles, mut seen) = (Vec::new(), BTreeSet::new());
@@ -216,10 +219,56 @@ impl Graph {
             }
             // The path has run into itself: its tail is a cycle, its head a way that leads there.
             if let Some(begin) = path.iter().position(|step| step.number == at) {
-                cycles.push(path.split_off(begin));
+                let mut cycle = path.split_off(begin);
+                self.widen(&mut cycle, &ways);
+                seen.extend(cycle.iter().map(|step| step.number));
+                cycles.push(self.with_other_waits(cycle));
             }
         }
         cycles
+    }
+
+    /// Inserts nodes that wait in between: a resource with several owners has several ways.
+    ///
+    /// For example, each of four tasks holds a permit and waits for the permits of all. Two of them are
+    /// a cycle already, and none of the four can go on.
+    fn widen<'a>(&'a self, cycle: &mut Vec<Step<'a>>, ways: &BTreeSet<u64>) {
+        let mut at = 0;
+        while at < cycle.len() {
+            let Step { number, edge, owner } = cycle[at];
+            let is_new =
+                |it: &u64| ways.contains(it) && cycle.iter().all(|step| step.number != *it);
+            let between = edge.all().filter(|it| is_new(&it.task)).find_map(|it| {
+                let next = self.nodes[&it.task].owners().find(|(_, to)| to.task == owner.task);
+                next.map(|(edge, owner)| (it, Step { number: it.task, edge, owner }))
+            });
+            match between {
+                Some((via, step)) => {
+                    cycle[at] = Step { number, edge, owner: via };
+                    cycle.insert(at + 1, step);
+                }
+                None => at += 1,
+            }
+        }
+    }
+
+    /// Adds the other waits of each node, if an owner of the resource is in the cycle.
+    fn with_other_waits<'a>(&'a self, cycle: Vec<Step<'a>>) -> Vec<Step<'a>> {
+        let mut all: Vec<Step<'a>> = Vec::with_capacity(cycle.len());
+        for step in &cycle {
+            let begin = all.len();
+            all.push(*step);
+            for edge in &self.nodes[&step.number].edges {
+                let is_told = |told: &Step<'_>| told.edge.wait.target == edge.wait.target;
+                let is_in_cycle = |owner: &&Owner| cycle.iter().any(|it| it.number == owner.task);
+                if let Some(owner) = edge.all().find(is_in_cycle)
+                    && !all[begin..].iter().any(is_told)
+                {
+                    all.push(Step { number: step.number, edge, owner });
+                }
+            }
+        }
+        all
     }
 
     /// Returns the task that this one waits for, if that is known.
