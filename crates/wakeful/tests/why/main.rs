@@ -1,6 +1,7 @@
 //! Keeps the reports and dumps in docs/WHY.md and README.md true: runs the programs that print them, and compares.
 //!
-//! Every block fenced as `text` names the program that prints it: `run=abba`. A block without a program is an error.
+//! Every block that is not code names the program that prints it: ```` ```text run=abba ````. A block without a program is
+//! an error, and so is a quoted first line of a report that no program prints.
 //! `WAKEFUL_BLESS=1 cargo test -p wakeful --test why --test gallery_stalls` writes the printed texts into the documents.
 //!
 //! Each program runs in a process of its own, which this binary starts with [`FLAG`]. This test has no harness, as a
@@ -107,6 +108,8 @@ fn programs() -> Vec<Program> {
     add("a_command_that_waits", Takes::Output, programs::a_command_that_waits);
     add("everything_asleep", Takes::Output, programs::everything_asleep);
     add("a_kept_sender", Takes::Output, programs::a_kept_sender);
+    add("two_branches", Takes::Output, programs::two_branches);
+    add("a_lock_with_a_time_out", Takes::Output, programs::a_lock_with_a_time_out);
     add("a_slow_holder", Takes::Output, programs::a_slow_holder);
     add("growing_tasks", Takes::Output, programs::growing_tasks);
     add("a_barrier_with_too_few", Takes::Output, programs::a_barrier_with_too_few);
@@ -169,17 +172,32 @@ fn main() {
     println!("why: the texts of {} programs are as quoted", printed.len());
 }
 
-/// Returns a message for each block that no program prints, and for each document without blocks.
+/// The languages of blocks that are no output of a program.
+const CODE: [&str; 3] = ["sh", "toml", "rust"];
+
+/// Returns a message for each block that no program prints, for each block that is not seen because its fence is
+/// indented, and for each document without blocks.
 fn unknown_blocks(all: &[Program]) -> Vec<String> {
     let mut messages = Vec::new();
     for document in DOCUMENTS {
-        let blocks = quotes::blocks(&quotes::read(document));
-        let texts: Vec<_> = blocks.iter().filter(|block| block.language() == "text").collect();
+        let text = quotes::read(document);
+        let is_hidden = |line: &str| {
+            let is_fence = line.trim_start().starts_with("```") || line.starts_with("~~~");
+            is_fence && !line.starts_with("```")
+        };
+        for (_, line) in text.lines().zip(1..).filter(|(text, _)| is_hidden(text)) {
+            messages.push(format!("{document}:{line}: a fence is not at the start of its line"));
+        }
+        let is_code = |block: &&quotes::Block| {
+            CODE.contains(&block.language().split(',').next().unwrap_or_default())
+        };
+        let blocks = quotes::blocks(&text);
+        let texts: Vec<_> = blocks.iter().filter(|block| !is_code(block)).collect();
         assert!(!texts.is_empty(), "{document} quotes no report");
         for block in texts {
             let is_known =
                 |name| COMPARED_BY_GALLERY.contains(&name) || all.iter().any(|it| it.name == name);
-            if !block.program().is_some_and(is_known) {
+            if block.lines.is_empty() || !block.program().is_some_and(is_known) {
                 let line = block.range.start;
                 messages.push(format!("{document}:{line}: no program prints `{}`", block.info));
             }
@@ -188,7 +206,7 @@ fn unknown_blocks(all: &[Program]) -> Vec<String> {
     messages
 }
 
-/// Returns a message for each first line of a report in a table of the documents that no program prints.
+/// Returns a message for each first line of a report in the text of the documents that no program prints.
 fn unknown_spans(printed: &BTreeMap<&str, Vec<String>>) -> Vec<String> {
     let mut masked: Vec<String> = printed.values().flat_map(|lines| quotes::mask(lines)).collect();
     for block in DOCUMENTS.iter().flat_map(|document| quotes::blocks(&quotes::read(document))) {
@@ -199,12 +217,16 @@ fn unknown_spans(printed: &BTreeMap<&str, Vec<String>>) -> Vec<String> {
     let mut messages = Vec::new();
     for document in DOCUMENTS {
         let text = quotes::read(document);
-        let rows = text.lines().filter(|line| line.starts_with('|'));
-        for span in rows.flat_map(|row| row.split('`').skip(1).step_by(2)) {
+        let blocks = quotes::blocks(&text);
+        let is_prose = |line: &usize| !blocks.iter().any(|block| block.range.contains(line));
+        let prose =
+            text.lines().enumerate().filter(|(line, _)| is_prose(line)).map(|(_, text)| text);
+        for span in prose.flat_map(|line| line.split('`').skip(1).step_by(2)) {
             if !["task 1 \"", "(proven): ", "(suspected): "].iter().any(|it| span.contains(it)) {
                 continue;
             }
-            let wanted = quotes::mask(&[span.to_owned()]).concat();
+            // The text may go on after three dots.
+            let wanted = quotes::mask(&[span.trim_end_matches('…').trim().to_owned()]).concat();
             if !masked.iter().any(|line| line.contains(&wanted)) {
                 messages.push(format!("{document}: no program prints the line `{span}`"));
             }

@@ -15,7 +15,7 @@ use wakeful::inspect::Report;
 use wakeful::runtime::{Builder, Handle, Runtime};
 use wakeful::sync::{Barrier, Mutex, Notify, mpsc};
 use wakeful::task::{self, JoinHandle, spawn_blocking, yield_now};
-use wakeful::time::{advance, sleep};
+use wakeful::time::{advance, sleep, timeout};
 
 use super::gallery::Twin::Buggy;
 use super::gallery::waits;
@@ -179,4 +179,35 @@ pub fn a_task_that_never_ran() {
         wakeful::spawn(async { println!("hello") });
     });
     drop(rt);
+}
+
+/// Two branches of one task lock in opposite orders.
+pub fn two_branches() {
+    let rt = multi_thread("deadlock");
+    rt.block_on(async {
+        spawn_named("both", async {
+            let (accounts, log) = (Mutex::new(()), Mutex::new(()));
+            let lock_both = async |first: &Mutex<()>, second: &Mutex<()>| {
+                let _first = first.lock().await;
+                yield_now().await;
+                drop(second.lock().await);
+            };
+            wakeful::join!(lock_both(&accounts, &log), lock_both(&log, &accounts));
+        });
+    });
+    loop {
+        thread::park();
+    }
+}
+
+/// A task locks a mutex again that it holds, with a time-out.
+pub fn a_lock_with_a_time_out() {
+    let program = async || {
+        let session = Mutex::new(());
+        spawn_named("request", async move {
+            let _guard = session.lock().await;
+            drop(timeout(Duration::from_secs(50), session.lock()).await);
+        });
+    };
+    until_reported("deadlock", program, || {});
 }
