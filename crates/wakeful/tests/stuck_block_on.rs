@@ -186,6 +186,56 @@ fn is_woken_by_a_callback(builder: &mut Builder) -> bool {
     is_woken
 }
 
+/// Where a thread is started, so that its callback wakes the task.
+#[derive(Clone, Copy, PartialEq)]
+enum Starts {
+    PoolThread,
+    SpareWorker,
+}
+
+/// A callback for the start of a thread may wake a task: the `block_on` goes on.
+///
+/// Another thread does the work for which the thread was started, while that one is in the callback.
+fn is_woken_by_a_start(builder: &mut Builder, starts: Starts) -> bool {
+    type Armed = (std::sync::mpsc::Sender<()>, futures::channel::oneshot::Sender<()>);
+    let armed: Arc<std::sync::Mutex<Option<Armed>>> = Arc::default();
+    let theirs = armed.clone();
+    let callback = move || {
+        let armed = theirs.lock().unwrap().take();
+        if let Some((started, tell)) = armed {
+            started.send(()).unwrap();
+            // The watchdog scans meanwhile. No event tells that it has.
+            std::thread::sleep(std::time::Duration::from_secs(1));
+            let _ = tell.send(());
+        }
+    };
+    let rt = builder.on_thread_start(callback).report_blocked_after(None).build().unwrap();
+    let is_woken = rt.block_on(async {
+        let (started, starts_now) = std::sync::mpsc::channel();
+        let (tell, told) = futures::channel::oneshot::channel::<()>();
+        let (tell_runs, runs) = futures::channel::oneshot::channel::<()>();
+        let occupies = move || {
+            tell_runs.send(()).unwrap();
+            starts_now.recv().unwrap();
+        };
+        let occupied = match starts {
+            Starts::PoolThread => spawn_blocking(occupies),
+            Starts::SpareWorker => wakeful::spawn(async move { occupies() }),
+        };
+        runs.await.unwrap();
+        *armed.lock().unwrap() = Some((started, tell));
+        let next = match starts {
+            Starts::PoolThread => spawn_blocking(|| ()),
+            Starts::SpareWorker => wakeful::spawn(async {}),
+        };
+        occupied.await.unwrap();
+        next.await.unwrap();
+        told.await.is_ok()
+    });
+    rt.shutdown_background();
+    is_woken
+}
+
 fn main() {
     // A test runner that lists the tests gets an empty list, and runs this binary as a whole.
     if std::env::args().any(|arg| arg == "--list") {
@@ -198,7 +248,13 @@ fn main() {
         let mut short = new();
         short.worker_threads(1).thread_keep_alive(std::time::Duration::from_millis(1));
         assert!(is_woken_by_a_callback(&mut short));
+        let mut short = new();
+        short.worker_threads(1).thread_keep_alive(std::time::Duration::from_millis(1));
+        assert!(is_woken_by_a_start(&mut short, Starts::PoolThread));
     }
+    let mut one = Builder::new_multi_thread();
+    one.worker_threads(1).rescue_after(Some(std::time::Duration::from_millis(1)));
+    assert!(is_woken_by_a_start(&mut one, Starts::SpareWorker));
     let mut two = Builder::new_multi_thread();
     for builder in [&mut Builder::new_current_thread(), two.worker_threads(2)] {
         assert!(helped_by_its_hook(builder));
