@@ -59,7 +59,17 @@ pub(super) fn find_root_cause(
         })
     };
     let Some(cause) = step(last) else { return RootCauseSearch::Ended(None) };
+    let is_told = |waiter: &&Waiter| {
+        let told = chain.iter().copied().chain([last]);
+        told.map(Waiter::number).any(|number| number == waiter.number())
+    };
+    let replies = quiet.awaiting_replies().filter(|waiter| !is_told(waiter)).collect::<Vec<_>>();
+    // The last of them to begin has asked no task that goes on.
+    let since_ms_of = |waiter: &&&Waiter| waiter.record().read().map(|wait| wait.since_ms);
+    let asks = replies.iter().max_by_key(since_ms_of).and_then(|waiter| step(waiter));
     RootCauseSearch::Ended(Some(RootCause {
+        asks,
+        other_asks: replies.len().saturating_sub(1),
         cause,
         waited: since(graph.taken_at(last.number()), since_ms),
         has_wakers: last.wakers().is_some_and(|wakers| wakers > 0),
