@@ -21,6 +21,9 @@
 //! nodes with exits are searched for separately ([`Scope`]). They are reported only after all of their
 //! nodes have waited for some seconds.
 //!
+//! A cycle through several runtimes is found by the scan of each. The report goes to one of them
+//! ([`Found::runtime`]).
+//!
 //! At the end the scan reads every node of the cycle again. If one of them has changed, the scan does
 //! not report the cycle.
 //!
