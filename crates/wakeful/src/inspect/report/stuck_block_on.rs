@@ -45,7 +45,7 @@ pub struct StuckBlockOn {
     /// The `BlockOnRecord::poll_number` of the wait in which the future was found.
     pub(crate) poll_number: u32,
     reason: NoRescueReason,
-    root_cause: Option<RootCause>,
+    root_cause: Option<Box<RootCause>>,
     /// Threads outside of all runtimes that wait in a `blocking_…` method.
     blocked_threads: usize,
     dump: Dump,
@@ -157,7 +157,7 @@ impl StuckBlockOn {
         Self { blocked_threads, ..self }
     }
 
-    pub(crate) fn with_root_cause(self, root_cause: Option<RootCause>) -> Self {
+    pub(crate) fn with_root_cause(self, root_cause: Option<Box<RootCause>>) -> Self {
         Self { root_cause, ..self }
     }
 

@@ -13,7 +13,7 @@ use crate::watchdog;
 /// The result of [`find_root_cause`].
 pub(super) enum RootCauseSearch {
     /// The root cause, if there is one.
-    Ended(Option<RootCause>),
+    Ended(Option<Box<RootCause>>),
     /// The waiter at the root was asked for details, and woken. The next scan has the result.
     Asked,
 }
@@ -89,7 +89,7 @@ pub(super) fn find_root_cause(
         .filter(|_| unrun.is_none())
         .max_by_key(since_ms_of)
         .and_then(|waiter| step(waiter));
-    RootCauseSearch::Ended(Some(RootCause {
+    RootCauseSearch::Ended(Some(Box::new(RootCause {
         asks,
         other_asks: replies.len().saturating_sub(1),
         cause,
@@ -97,5 +97,5 @@ pub(super) fn find_root_cause(
         has_wakers: last.wakers().is_some_and(|wakers| wakers > 0),
         details,
         held_up: chain.into_iter().rev().filter_map(step).collect(),
-    }))
+    })))
 }
