@@ -170,7 +170,8 @@ where
         Some((quiet, reason)) => {
             let runtimes = with_peers(scheduler, peers);
             let is_in_runtime = |id| runtimes.iter().any(|runtime| has_task(*runtime, id));
-            let root_cause_of = |waiter: &Waiter| find_root_cause(waiter, graph, &quiet, is_in_runtime);
+            let root_cause_of =
+                |waiter: &Waiter| find_root_cause(waiter, graph, &quiet, is_in_runtime);
             report_stuck(runtime, name, graph, &quiet, root_cause_of, reason, &mut found);
         }
         None => {
