@@ -129,7 +129,6 @@ const LEFT_WITH_THE_RESOURCE: &[&str] = &[
     "pipe::Sender, write",
     "TcpStream, write",
     "Child::wait",
-    "Child::kill",
     "ChildStdout, read",
     "Signal::recv",
     "Signal::poll_recv",
