@@ -128,13 +128,8 @@ async fn health_checks(twin: Twin) {
 pub fn bugs() -> Vec<Bug> {
     let stuck = |bug: Bug| bug.reports("stuck_block_on", super::PROVEN).only_alone();
     vec![
-        stuck(bug!(a_circle_of_calls))
-            .says("\"stock\"")
-            .says("\"price\"")
-            .says("1 other task awaits a reply. If they have asked each other, none can answer"),
-        stuck(bug!(an_actor_that_calls_itself))
-            .says("also stuck  task 1 \"counter\" waits: oneshot::Receiver at")
-            .says("If it has sent the request to itself, it waits for itself"),
+        stuck(bug!(a_circle_of_calls)).says("\"stock\"").says("\"price\""),
+        stuck(bug!(an_actor_that_calls_itself)).says("\"counter\""),
         stuck(bug!(a_reply_that_is_kept)).says("\"matcher\""),
         stuck(bug!(both_sides_receive)).says("@waits_second").says("@waits_reply"),
         stuck(bug!(health_checks)).says("\"worker\"").says("\"supervisor\""),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use wakeful::inspect::Certainty::{Proven, Suspected};
 use wakeful::runtime::Runtime;
 use wakeful::sync::{Mutex, Notify, Semaphore, oneshot};
-use wakeful::task::{JoinSet, LocalSet, spawn_blocking, yield_now};
+use wakeful::task::{JoinSet, spawn_blocking, yield_now};
 use wakeful::time::{sleep, timeout};
 
 use super::Twin;
@@ -266,30 +266,6 @@ fn a_panic_before_the_end(twin: Twin, rt: Runtime) {
     });
 }
 
-/// A local task is awaited outside of its set, which no thread runs.
-async fn a_local_set_that_is_not_run(twin: Twin) {
-    let set = LocalSet::new();
-    let local = set.spawn_local(yield_now()); //@ spawned
-    match is_buggy(twin) {
-        true => local.await.unwrap(),
-        false => set.run_until(local).await.unwrap(),
-    }
-}
-
-/// A guard is forgotten by a task that has ended. The task is in no runtime any more.
-async fn a_guard_of_a_task_that_has_ended(twin: Twin) {
-    let lock = Arc::new(Mutex::new(0));
-    let other = lock.clone();
-    let forgets = named("forgets", async move {
-        let guard = other.lock().await;
-        if is_buggy(twin) {
-            std::mem::forget(guard);
-        }
-    });
-    forgets.await.unwrap();
-    *lock.lock().await += 1; //@ wants
-}
-
 pub fn bugs() -> Vec<Bug> {
     vec![
         bug!(a_panic_before_the_end, with a runtime)
@@ -327,16 +303,6 @@ pub fn bugs() -> Vec<Bug> {
             .says("\"worker\"")
             .says("@spawned"),
         bug!(a_closure_after_its_timeout).reports("aborted_closure", Suspected).says("@spawned"),
-        bug!(a_local_set_that_is_not_run)
-            .reports("stuck_block_on", Proven)
-            .says("root cause  block_on \"main\" waits: JoinHandle at @spawned")
-            .says("can never run: no thread runs its LocalSet")
-            .only_alone(),
-        bug!(a_guard_of_a_task_that_has_ended)
-            .reports("stuck_block_on", Proven)
-            .says("@wants")
-            .omits("LocalSet")
-            .only_alone(),
         bug!(a_futurelock_in_a_loop)
             .reports("futurelock", Suspected)
             .edge(("impatient", "Mutex::lock", "wants"), ("impatient", "granted")),

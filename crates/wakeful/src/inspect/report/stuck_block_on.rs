@@ -45,14 +45,14 @@ pub struct StuckBlockOn {
     /// The `BlockOnRecord::poll_number` of the wait in which the future was found.
     pub(crate) poll_number: u32,
     reason: NoRescueReason,
-    root_cause: Option<Box<RootCause>>,
+    root_cause: Option<RootCause>,
     /// Threads outside of all runtimes that wait in a `blocking_…` method.
     blocked_threads: usize,
     dump: Dump,
     stamp: Stamp,
 }
 
-/// The wait that all waits up to the `block_on` depend on, as far as that is known.
+/// The wait that all waits up to the `block_on` depend on.
 #[derive(Clone, Debug)]
 pub(crate) struct RootCause {
     pub(crate) cause: WaitStep,
@@ -63,10 +63,6 @@ pub(crate) struct RootCause {
     pub(crate) details: Option<String>,
     /// The waits that depend on it, up to the `block_on`.
     pub(crate) held_up: Vec<WaitStep>,
-    /// Another task that awaits a reply: of several, the last that began to.
-    pub(crate) asks: Option<WaitStep>,
-    /// How many tasks beside that one await a reply.
-    pub(crate) other_asks: usize,
 }
 
 /// A task that waits, in the chain of waits of a stuck `block_on`.
@@ -86,9 +82,7 @@ impl fmt::Display for WaitStep {
 impl RootCause {
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (cause, waited) = (&self.cause, Short(self.waited));
-        // Another task may have to answer this one, and waits for itself.
-        let name = if self.asks.is_some() { "stuck" } else { "root cause" };
-        field(f, "    ", name, format_args!("{cause}, for {waited}"))?;
+        field(f, "    ", "root cause", format_args!("{cause}, for {waited}"))?;
         if !self.has_wakers {
             field(f, "    ", "", "no waker for it exists")?;
         }
@@ -98,29 +92,7 @@ impl RootCause {
         for (nth, step) in self.held_up.iter().enumerate() {
             field(f, "    ", if nth == 0 { "held up" } else { "" }, step)?;
         }
-        let Some(asks) = &self.asks else { return Ok(()) };
-        field(f, "    ", "also stuck", asks)?;
-        match self.other_asks {
-            0 => field(
-                f,
-                "    ",
-                "",
-                "no other task awaits a reply. If it has sent the request to itself, it waits for itself",
-            ),
-            others => {
-                let (tasks, await_it) =
-                    if others == 1 { ("task", "awaits") } else { ("tasks", "await") };
-                field(
-                    f,
-                    "    ",
-                    "",
-                    format_args!(
-                        "{others} other {tasks} {await_it} a reply. If they have asked each other, none can \
-                         answer"
-                    ),
-                )
-            }
-        }
+        Ok(())
     }
 }
 
@@ -157,14 +129,14 @@ impl StuckBlockOn {
         Self { blocked_threads, ..self }
     }
 
-    pub(crate) fn with_root_cause(self, root_cause: Option<Box<RootCause>>) -> Self {
+    pub(crate) fn with_root_cause(self, root_cause: Option<RootCause>) -> Self {
         Self { root_cause, ..self }
     }
 
     /// Returns the waits that the text tells of, the root cause first.
     fn steps(&self) -> impl Iterator<Item = &WaitStep> {
         let cause = self.root_cause.iter();
-        cause.flat_map(|root| std::iter::once(&root.cause).chain(&root.held_up).chain(&root.asks))
+        cause.flat_map(|root| std::iter::once(&root.cause).chain(&root.held_up))
     }
 
     /// Returns the future of the `block_on`.

@@ -279,11 +279,6 @@ impl Graph {
         })
     }
 
-    /// Returns whether a node awaits the end of this task.
-    pub(super) fn joins(&self, number: u64, task: u64) -> bool {
-        self.nodes.get(&number).is_some_and(|node| node.joined_tasks().any(|id| id == task))
-    }
-
     /// Returns the stuck nodes from which a way leads to a cycle: not only to nodes without a waker.
     fn ways_to_cycles(&self, stuck: &BTreeSet<u64>) -> BTreeSet<u64> {
         let mut ways = stuck.clone();

@@ -21,9 +21,6 @@
 //! nodes with exits are searched for separately ([`Scope`]). They are reported only after all of their
 //! nodes have waited for some seconds.
 //!
-//! A cycle through several runtimes is found by the scan of each. The report goes to one of them
-//! ([`Found::runtime`]).
-//!
 //! At the end the scan reads every node of the cycle again. If one of them has changed, the scan does
 //! not report the cycle.
 //!
@@ -168,11 +165,7 @@ where
     let mut found = ScanResult { reports: reports.collect(), again_in };
     match proof {
         Some((quiet, reason)) => {
-            let runtimes = with_peers(scheduler, peers);
-            let is_in_runtime = |id| runtimes.iter().any(|runtime| has_task(*runtime, id));
-            let root_cause_of =
-                |waiter: &Waiter| find_root_cause(waiter, graph, &quiet, is_in_runtime);
-            report_stuck(runtime, name, graph, &quiet, root_cause_of, reason, &mut found);
+            report_stuck(runtime, name, graph, &quiet, reason, &mut found);
         }
         None => {
             report_without_wakers(runtime, name, &own, &mut found);
@@ -254,13 +247,6 @@ fn with_peers<'a>(
     [&[scheduler], peers].concat()
 }
 
-/// Returns whether the runtime has the task with this id, or a local set that was polled in it.
-fn has_task(runtime: &dyn Inspectable, id: u64) -> bool {
-    let mut has_it = false;
-    runtime.each_task(&mut |task| has_it |= task.header().id.get() == id);
-    has_it || runtime.block_ons().iter().any(|block_on| block_on.record.id == id)
-}
-
 /// Returns all waits of the process, if no code of it can run, and why that is so.
 fn prove_quiescence(
     scheduler: &dyn Inspectable,
@@ -283,7 +269,6 @@ fn report_stuck(
     name: Option<&str>,
     graph: &Graph,
     quiet: &Quiescence,
-    root_cause_of: impl Fn(&Waiter) -> RootCauseSearch,
     reason: NoRescueReason,
     found: &mut ScanResult,
 ) {
@@ -293,7 +278,7 @@ fn report_stuck(
         config.always_end_stuck_block_on || waiter.wakers().is_some_and(|wakers| wakers > 0)
     };
     for (waiter, poll_number) in quiet.own_block_ons().filter(|(waiter, _)| counts(waiter)) {
-        let root_cause = match root_cause_of(waiter) {
+        let root_cause = match find_root_cause(waiter, graph, quiet) {
             RootCauseSearch::Ended(root_cause) => root_cause,
             RootCauseSearch::Asked => {
                 found.again_in = Some(Duration::ZERO);

@@ -20,7 +20,6 @@ use crate::inspect::harness;
 use crate::inspect::report::NoRescueReason;
 use crate::sys::{signal_mask, thread_registry};
 use crate::task::state::{BLOCKING, COMPLETE, RUNNING};
-use crate::task::wait_kind::WaitKind;
 use crate::wait::block_on::{BlockedThread, blocked_threads};
 use crate::watchdog::snapshot::{Inspectable, WorkerSnapshot};
 use std::sync::Arc;
@@ -137,17 +136,6 @@ impl Quiescence {
     pub(super) fn own_block_ons(&self) -> impl Iterator<Item = (&Waiter, u32)> {
         let own = self.waiters[..self.own].iter().map(|it| (&it.waiter, it.poll_number));
         own.filter(|(waiter, _)| matches!(waiter, Waiter::BlockOn(_)))
-    }
-
-    /// Returns the tasks that await a reply: the value of a `oneshot` channel, whose sender may be anywhere.
-    pub(super) fn awaiting_replies(&self) -> impl Iterator<Item = &Waiter> {
-        let is_reply = |waiter: &&Waiter| {
-            let kind = waiter.record().read().map(|wait| wait.kind);
-            let has_wakers = waiter.wakers().is_some_and(|wakers| wakers > 0);
-            kind == Some(WaitKind::OneshotRecv) && has_wakers && !waiter.is_exempt()
-        };
-        let tasks = self.waiters.iter().map(|it| &it.waiter);
-        tasks.filter(|waiter| matches!(waiter, Waiter::Task(_))).filter(is_reply)
     }
 
     /// Returns the waiter with this number.

@@ -366,9 +366,6 @@ impl Builder {
     /// second; all are counted. If the environment variable `WAKEFUL_REPORTS` names a file, each
     /// report is also appended to it as one line.
     ///
-    /// A deadlock through several runtimes goes to the hook of one of them: the runtime of the task
-    /// with the lowest id.
-    ///
     /// The thread that detects a problem calls the hook: the watchdog, a worker, or a thread that
     /// drops a waker. That thread does nothing else until the hook returns, so the hook should be
     /// quick. The watchdog hands its role to another thread before it calls the hook. A panic of
