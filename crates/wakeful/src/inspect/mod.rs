@@ -61,4 +61,4 @@ pub(crate) use tokio_names::{
     TokioIntervals, TokioMetrics, TokioReadings, WorkerReadings, prometheus as tokio_prometheus,
 };
 pub(crate) use trace::chrome_trace;
-pub(crate) use wait_graph::{Found, ScanMode, ScanResult, scan};
+pub(crate) use wait_graph::{ScanMode, ScanResult, scan};

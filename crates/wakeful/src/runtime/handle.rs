@@ -366,8 +366,7 @@ impl Handle {
     /// # }
     /// ```
     pub fn diagnose(&self) -> Vec<Report> {
-        let found = self.shared.scan_for_deadlocks(ScanMode::MayWake).reports.into_iter();
-        let mut reports: Vec<Report> = found.map(|it| it.report).collect();
+        let mut reports = self.shared.scan_for_deadlocks(ScanMode::MayWake).reports;
         reports.extend(self.shared.hooks.observe(&self.shared, Audience::Diagnose).reports);
         for report in &reports {
             report.set_runtime(self.name());

@@ -1,14 +1,13 @@
 //! The schedulers' upcalls: reports, metrics and the runtime's context.
 
 use crate::inspect::{
-    self, Audience, Blocked, Delivery, Findings, Found, Observed, Orphan, Report, ReportHook,
-    Reporter, ScanMode, Spinning, TaskInfo, UnobservedPanic,
+    self, Audience, Blocked, Delivery, Findings, Observed, Orphan, Report, ReportHook, Reporter,
+    ScanMode, Spinning, TaskInfo, UnobservedPanic,
 };
 use crate::runtime::context;
 use crate::runtime::futile_loops::{self, FutileLoops};
 use crate::runtime::inner::{Flavor, RuntimeInner};
 use crate::runtime::panic_policy::{AfterUnobserved, PanicPolicy};
-use crate::runtime::registry;
 use crate::scheduler::config::Role;
 use crate::scheduler::hooks::{BlockedPoll, PolledEntity, RuntimeHooks};
 use crate::sys::sync::ignore_poison;
@@ -84,23 +83,6 @@ impl ReportingHooks {
         let now = runtime.map_or(Duration::ZERO, |shared| shared.clock().elapsed());
         // A hook may block: the watchdog does not wait for it.
         self.reporter.report(report, now, watchdog::hand_off)
-    }
-
-    /// Delivers what a scan found, through the runtime that it names.
-    ///
-    /// If that is another runtime, its hook runs in its context. If that one shuts down, this runtime
-    /// delivers the report.
-    fn report_found(&self, found: &Found) -> bool {
-        let is_own = |shared: Arc<RuntimeInner>| shared.id.as_u64() == found.runtime;
-        if self.runtime().is_none_or(is_own) {
-            return self.report(&found.report);
-        }
-        let Some(hooks) = registry::hooks_of(found.runtime) else {
-            return self.report(&found.report);
-        };
-        let mut is_delivered = false;
-        hooks.in_context(Role::Blocking, &mut || is_delivered = hooks.report(&found.report));
-        is_delivered
     }
 
     /// Reports a panic that no code observes, and acts on it as the policy says.
@@ -216,20 +198,20 @@ impl RuntimeHooks for ReportingHooks {
         let mut scan = || {
             let found = shared.scan_for_deadlocks(ScanMode::MayWake);
             again_in = again_in.into_iter().chain(found.again_in).min();
-            found.reports.into_iter().partition(|it| matches!(it.report, Report::StuckBlockOn(_)))
+            found.reports.into_iter().partition(|it| matches!(it, Report::StuckBlockOn(_)))
         };
-        let (mut stuck, others): (Vec<Found>, Vec<Found>) = scan();
-        let reported = others.iter().filter(|found| self.report_found(found)).count();
+        let (mut stuck, others): (Vec<Report>, Vec<Report>) = scan();
+        let reported = others.iter().filter(|report| self.report(report)).count();
         if reported > 0 && !stuck.is_empty() {
             // The hook may have helped, by an abort for example.
             (stuck, _) = scan();
         }
-        let reported = stuck.iter().filter(|found| self.report(&found.report)).count();
+        let reported = stuck.iter().filter(|report| self.report(report)).count();
         if reported > 1 {
             // A hook that was told of the first may have helped the second.
             (stuck, _) = scan();
         }
-        for Found { report, .. } in stuck {
+        for report in stuck {
             let Report::StuckBlockOn(stuck) = &report else { continue };
             let block_ons = shared.base().block_ons();
             let block_on =

@@ -90,8 +90,7 @@ impl RuntimeInner {
     pub(crate) fn dump(&self) -> Dump {
         let (inspectable, name) = (self.inspectable(), self.name.as_deref());
         let dump = Dump::take(inspectable, name);
-        let found = self.scan_for_deadlocks(ScanMode::ReadOnly).reports.into_iter();
-        let found = found.map(|it| it.report).collect();
+        let found = self.scan_for_deadlocks(ScanMode::ReadOnly).reports;
         dump.with_findings(found, self.hooks.reporter.recent(self.clock().elapsed()))
     }
 

@@ -12,7 +12,6 @@
 //!   thread-name function of the program runs: a function that blocks delays the scan, and with it a
 //!   shutdown.
 
-use super::hooks::ReportingHooks;
 use super::{Handle, Id, RuntimeInner};
 use crate::inspect::runtimes::{self, InspectedRuntime};
 use crate::sys::real_time;
@@ -154,16 +153,6 @@ pub(crate) fn find(id: Id) -> Option<Handle> {
     let runtimes = lock();
     let entry = runtimes.iter().find(|other| other.id == id)?;
     entry.shared.upgrade().map(Handle::from_shared)
-}
-
-/// Returns the hooks of the runtime with this number, unless it shuts down or is dropped.
-///
-/// They are no peer, so a report hook may run while the caller has them (PEER-2).
-pub(super) fn hooks_of(number: u64) -> Option<Arc<ReportingHooks>> {
-    let is_it = |entry: &&Entry| entry.id.as_u64() == number && !entry.is_closed;
-    // Upgraded under the lock, and dropped without: to drop a last reference would lock it again.
-    let shared = lock().iter().find(is_it)?.shared.upgrade()?;
-    Some(shared.hooks.clone())
 }
 
 /// Returns all runtimes of the process that are not dropped, oldest first.

@@ -106,15 +106,10 @@ impl Graph {
         }
     }
 
-    /// Returns the position of this node's runtime in the list of observed runtimes.
-    pub(super) fn position_of_runtime(&self, number: u64) -> usize {
-        self.runtime_of.get(&number).copied().unwrap_or(0)
-    }
-
     /// Returns the name of `block_on` futures and the time of the observation, in the runtime of this
     /// node.
     fn runtime_of(&self, number: u64) -> &(Option<String>, Duration) {
-        &self.runtimes[self.position_of_runtime(number)]
+        &self.runtimes[self.runtime_of.get(&number).copied().unwrap_or(0)]
     }
 
     /// Returns the time of the observation, on the clock of this node's runtime.

@@ -72,28 +72,17 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Mutex;
 use std::time::Duration;
-use verdict::CycleReport;
 use waiter::Waiter;
 
 /// The result of one deadlock scan.
 #[derive(Default)]
 pub(crate) struct ScanResult {
-    pub(crate) reports: Vec<Found>,
+    pub(crate) reports: Vec<Report>,
     /// The watchdog has to scan again, not before this time has passed.
     ///
     /// A `block_on` is stuck unless a thread outside of the runtime helps, and that thread may end
     /// without notice. Or a cycle with exits is too young to be reported.
     pub(crate) again_in: Option<Duration>,
-}
-
-/// A report of a scan, and the runtime that delivers it.
-pub(crate) struct Found {
-    pub(crate) report: Report,
-    /// The id of the runtime whose hook gets the report.
-    ///
-    /// The scan of each runtime in a cycle finds that cycle. All of them name the same runtime here,
-    /// that of the lowest task id. So the reporter of that runtime suppresses repetitions.
-    pub(crate) runtime: u64,
 }
 
 /// Whether a scan may wake tasks, so that they tell more in their next poll.
@@ -145,30 +134,25 @@ where
     // wake any task.
     let has_idle_threads =
         runtime.pool_counts().idle > 0 || peers.iter().any(|peer| peer.pool_counts().idle > 0);
-    let runtime_ids: Vec<u64> =
-        std::iter::once(runtime.id()).chain(peers.iter().map(|peer| peer.id())).collect();
     let peers: &[&dyn Inspectable] = &peers.iter().map(|it| it.inspectable()).collect::<Vec<_>>();
     let is_wide = is_wide && !peers.is_empty();
     let wide = is_wide.then(|| Graph::take(&with_peers(scheduler, peers)));
     let graph = wide.as_ref().unwrap_or(&own);
-    // The scan of any runtime in a cycle proves it, also without a `block_on` of its own.
-    let may_be_proven = (is_quiet || is_wide) && !has_idle_threads;
+    let may_be_proven = is_quiet && !has_idle_threads;
     let proof = may_be_proven.then(|| prove_quiescence(scheduler, peers)).flatten();
     let cycles = graph.cycles(&graph.stuck(Scope::Exact));
     let cycles = cycles.iter().filter(|cycle| graph.is_own(cycle));
     let cycles = cycles.filter_map(|cycle| graph.report_cycle(cycle, proof.is_some()));
-    let mut cycles: Vec<CycleReport> = cycles.collect();
+    let mut reports: Vec<Report> = cycles.collect();
     let (with_exits, again_in) = graph.report_cycles_with_exits(proof.is_some());
-    cycles.extend(with_exits);
-    let reports = cycles.into_iter();
-    let reports = reports.map(|it| Found { report: it.report, runtime: runtime_ids[it.runtime] });
-    let mut found = ScanResult { reports: reports.collect(), again_in };
+    reports.extend(with_exits);
+    let mut found = ScanResult { reports, again_in };
     match proof {
         Some((quiet, reason)) => {
-            report_stuck(runtime, name, graph, &quiet, reason, &mut found);
+            report_stuck(scheduler, name, graph, &quiet, reason, &mut found);
         }
         None => {
-            report_without_wakers(runtime, name, &own, &mut found);
+            report_without_wakers(scheduler, name, &own, &mut found);
             // The last of the other threads may end without notice. A test is ended then.
             if is_quiet && scheduler.base().config.always_end_stuck_block_on {
                 found.again_in = Some(Duration::ZERO);
@@ -265,14 +249,13 @@ fn prove_quiescence(
 /// A future without a waker may be meant to wait forever. It counts only if the runtime was built to
 /// end such a `block_on`, as tests are.
 fn report_stuck(
-    runtime: &dyn InspectedRuntime,
-    name: Option<&str>,
+    scheduler: &dyn Inspectable,
+    runtime: Option<&str>,
     graph: &Graph,
     quiet: &Quiescence,
     reason: NoRescueReason,
     found: &mut ScanResult,
 ) {
-    let scheduler = runtime.inspectable();
     let config = &scheduler.base().config;
     let counts = |waiter: &Waiter| {
         config.always_end_stuck_block_on || waiter.wakers().is_some_and(|wakers| wakers > 0)
@@ -287,11 +270,11 @@ fn report_stuck(
         };
         let Some(info) = waiter.info(graph.block_on_name(waiter.number())) else { continue };
         let reason = if waiter.wakers() == Some(0) { NoRescueReason::WakersGone } else { reason };
-        let dump = Dump::take(scheduler, name);
+        let dump = Dump::take(scheduler, runtime);
         let stuck = StuckBlockOn::new(info, poll_number, reason, dump)
             .with_root_cause(root_cause)
             .with_blocked_threads(quiet.blocked_threads());
-        found.reports.push(Found { report: Report::StuckBlockOn(stuck), runtime: runtime.id() });
+        found.reports.push(Report::StuckBlockOn(stuck));
     }
 }
 
@@ -300,12 +283,11 @@ fn report_stuck(
 /// A chain of `JoinHandle`s proves nothing while there are other threads, not even if each task has
 /// one handle. The program may have moved a polled handle to another thread, which may abort the task.
 fn report_without_wakers(
-    runtime: &dyn InspectedRuntime,
-    name: Option<&str>,
+    scheduler: &dyn Inspectable,
+    runtime: Option<&str>,
     graph: &Graph,
     found: &mut ScanResult,
 ) {
-    let scheduler = runtime.inspectable();
     let stuck = graph.stuck(Scope::Exact);
     let block_ons = graph.stuck_block_ons(scheduler, &stuck);
     let cannot_progress = !block_ons.is_empty()
@@ -319,8 +301,8 @@ fn report_without_wakers(
         let Some(info) = node.waiter.info(graph.block_on_name(node.waiter.number())) else {
             continue;
         };
-        let dump = Dump::take(scheduler, name);
+        let dump = Dump::take(scheduler, runtime);
         let stuck = StuckBlockOn::new(info, node.poll_number, NoRescueReason::WakersGone, dump);
-        found.reports.push(Found { report: Report::StuckBlockOn(stuck), runtime: runtime.id() });
+        found.reports.push(Report::StuckBlockOn(stuck));
     }
 }

@@ -12,13 +12,6 @@ use crate::watchdog::snapshot::{Inspectable, WorkerSnapshot};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// The report of a cycle, and the position of the runtime that delivers it.
-pub(super) struct CycleReport {
-    pub(super) report: Report,
-    /// The runtime of the lowest task id, as a position in the list that [`Graph::take`] was given.
-    pub(super) runtime: usize,
-}
-
 impl Graph {
     /// Describes one step of a cycle.
     fn edge(&self, step: &Step<'_>) -> Option<Edge> {
@@ -46,11 +39,7 @@ impl Graph {
     /// Builds the report of a cycle, or `None` if one of its nodes has changed.
     ///
     /// `nothing_runs` says that no code of the process can run.
-    pub(super) fn report_cycle(
-        &self,
-        cycle: &[Step<'_>],
-        nothing_runs: bool,
-    ) -> Option<CycleReport> {
+    pub(super) fn report_cycle(&self, cycle: &[Step<'_>], nothing_runs: bool) -> Option<Report> {
         let edges = cycle.iter().map(|step| self.edge(step)).collect::<Option<Vec<_>>>()?;
         let nodes = || cycle.iter().map(|step| &self.nodes[&step.number]);
         let basis = match () {
@@ -63,13 +52,11 @@ impl Graph {
             return None;
         }
         let is_futurelock = edges.iter().any(|edge| edge.unpolled);
-        let report = if is_futurelock {
+        Some(if is_futurelock {
             Report::Futurelock(Futurelock::new(edges, basis))
         } else {
             Report::Deadlock(Deadlock::new(edges, basis))
-        };
-        let lowest = cycle.iter().map(|step| step.number).min()?;
-        Some(CycleReport { report, runtime: self.position_of_runtime(lowest) })
+        })
     }
 
     /// Returns the reports of cycles that only exits can end, and after how long to scan again if a
@@ -79,7 +66,7 @@ impl Graph {
     pub(super) fn report_cycles_with_exits(
         &self,
         nothing_runs: bool,
-    ) -> (Vec<CycleReport>, Option<Duration>) {
+    ) -> (Vec<Report>, Option<Duration>) {
         let (mut reports, mut again_in) = (Vec::new(), None);
         if self.nodes.values().all(Node::is_settled) {
             return (reports, again_in);
