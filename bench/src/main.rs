@@ -6,7 +6,6 @@
 
 mod cell;
 mod judge;
-mod machine;
 mod options;
 mod peers;
 mod primitives;

@@ -3,16 +3,35 @@
 use std::fmt::Write;
 use std::fs;
 
+use figures::machine;
+use figures::stats::{Latency, spread, three_decimals};
 use serde_json::{Map, Value};
 
-use crate::judge::{Latency, Verdict, latency, ratio, ratio_of, ratio_to_raw, spread, verdict};
-use crate::machine;
+use crate::judge::{Verdict, latency, ratio, ratio_of, ratio_to_raw, verdict};
 use crate::options::Options;
 use crate::peers::Flavor;
 use crate::rows::Row;
 use crate::rows::sockets::FIGURES;
 use crate::runner::{Outcome, Run};
 use crate::sockets::server::RAW;
+
+/// Crates whose versions a record names.
+const PACKAGES: [&str; 14] = [
+    "wakeful",
+    "tokio",
+    "smol",
+    "async-executor",
+    "futures",
+    "monoio",
+    "compio",
+    "glommio",
+    "async-channel",
+    "flume",
+    "kanal",
+    "crossfire",
+    "async-lock",
+    "oneshot",
+];
 
 /// Prints the run, writes the record if one was asked for, and fails if a
 /// cell failed.
@@ -226,7 +245,7 @@ fn to_json(run: &Run<'_>) -> String {
         run.results.iter().map(|outcome| format!("    {}", cell_json(run, outcome))).collect();
     format!(
         "{{\n  \"machine\": {},\n  \"rounds\": {},\n  \"cells\": [\n{}\n  ]\n}}\n",
-        machine::describe(),
+        machine::describe(include_str!("../Cargo.lock"), &PACKAGES),
         run.rounds,
         cells.join(",\n")
     )
@@ -242,16 +261,16 @@ fn cell_json(run: &Run<'_>, outcome: &Outcome<'_>) -> Value {
     cell.insert("peer".into(), outcome.peer.into());
     cell.insert("flavor".into(), outcome.flavor.to_string().into());
     if let Some(spread) = spread(&outcome.samples) {
-        cell.insert(key.into(), rounded(spread.median));
+        cell.insert(key.into(), three_decimals(spread.median));
     }
-    let samples = outcome.samples.iter().copied().map(rounded).collect::<Vec<_>>();
+    let samples = outcome.samples.iter().copied().map(three_decimals).collect::<Vec<_>>();
     cell.insert("samples".into(), samples.into());
     for (key, samples) in &outcome.more {
         if let Some(spread) = spread(samples) {
-            cell.insert((*key).into(), rounded(spread.median));
+            cell.insert((*key).into(), three_decimals(spread.median));
         }
         if FIGURES.iter().any(|(figure, _, is_judged)| figure == key && *is_judged) {
-            let samples = samples.iter().copied().map(rounded).collect::<Vec<_>>();
+            let samples = samples.iter().copied().map(three_decimals).collect::<Vec<_>>();
             cell.insert(format!("{key}_samples"), samples.into());
         }
         if let Some(latency) = latency(run, outcome, key) {
@@ -259,23 +278,18 @@ fn cell_json(run: &Run<'_>, outcome: &Outcome<'_>) -> Value {
         }
     }
     if let Some(ratio) = ratio_to_raw(run, outcome) {
-        cell.insert("ratio_to_epoll".into(), rounded(ratio));
+        cell.insert("ratio_to_epoll".into(), three_decimals(ratio));
     }
     if let Some(ratio) = ratio(run, outcome) {
-        cell.insert("ratio_to_tokio".into(), rounded(ratio));
+        cell.insert("ratio_to_tokio".into(), three_decimals(ratio));
     }
     if verdict(run, outcome).is_some() {
-        cell.insert("target".into(), rounded(outcome.row.target.of(outcome.flavor)));
+        cell.insert("target".into(), three_decimals(outcome.row.target.of(outcome.flavor)));
     }
     if let Some(reason) = &outcome.failure {
         cell.insert("failure".into(), reason.as_str().into());
     }
     cell.into()
-}
-
-/// Rounds to three decimals. More would be noise.
-fn rounded(value: f64) -> Value {
-    ((value * 1000.0).round() / 1000.0).into()
 }
 
 #[cfg(test)]

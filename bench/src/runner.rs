@@ -13,9 +13,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use figures::choice::choose;
 use serde_json::Value;
 
-use crate::options::{Options, choose};
+use crate::options::Options;
 use crate::peers::Flavor;
 use crate::rows::sockets::FIGURES;
 use crate::rows::{Cell, Kind, Row, Unit};

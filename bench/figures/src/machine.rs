@@ -6,25 +6,8 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-/// The packages whose versions a record has, from the lock file of this binary.
-const PACKAGES: [&str; 14] = [
-    "wakeful",
-    "tokio",
-    "smol",
-    "async-executor",
-    "futures",
-    "monoio",
-    "compio",
-    "glommio",
-    "async-channel",
-    "flume",
-    "kanal",
-    "crossfire",
-    "async-lock",
-    "oneshot",
-];
-
-pub fn describe() -> Value {
+/// Describes this machine, the commit, and the versions of `packages` in the text of a lock file.
+pub fn describe(lock: &str, packages: &[&str]) -> Value {
     json!({
         "date": said_by("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]),
         "cpu": cpu_model(),
@@ -32,8 +15,13 @@ pub fn describe() -> Value {
         "kernel": said_by("uname", &["-sr"]),
         "rustc": said_by("rustc", &["--version"]),
         "commit": said_by("git", &["rev-parse", "--short=12", "HEAD"]),
-        "versions": versions(include_str!("../Cargo.lock")),
+        "versions": versions(lock, packages),
     })
+}
+
+/// Returns the date in UTC, as in the names of records.
+pub fn today() -> String {
+    said_by("date", &["-u", "+%Y-%m-%d"])
 }
 
 /// Returns the first line that a command prints, or "unknown".
@@ -56,13 +44,13 @@ fn cpu_model() -> String {
         .unwrap_or_else(|| "unknown".into())
 }
 
-fn versions(lock: &str) -> Value {
+fn versions(lock: &str, packages: &[&str]) -> Value {
     let mut found = serde_json::Map::new();
     let mut lines = lock.lines();
     while let Some(line) = lines.next() {
         let Some(name) = quoted(line, "name = ") else { continue };
         let version = lines.next().and_then(|line| quoted(line, "version = "));
-        if let (true, Some(version)) = (PACKAGES.contains(&name), version) {
+        if let (true, Some(version)) = (packages.contains(&name), version) {
             found.insert(name.into(), version.into());
         }
     }
@@ -82,6 +70,6 @@ mod tests {
     fn versions_come_from_the_lock_file() {
         let lock = "[[package]]\nname = \"tokio\"\nversion = \"1.2.3\"\n\n\
                     [[package]]\nname = \"bytes\"\nversion = \"9.9.9\"\n";
-        assert_eq!(versions(lock), json!({ "tokio": "1.2.3" }));
+        assert_eq!(versions(lock, &["tokio", "smol"]), json!({ "tokio": "1.2.3" }));
     }
 }
