@@ -2,7 +2,7 @@
 //!
 //! A cell is one row on one peer. The parent (`runner`) runs every cell in a process of its own: this
 //! binary with `--cell ROW PEER`, for which `cell` prints one line of JSON. `judge` judges the samples,
-//! and `report` prints the table or the record.
+//! and `report` prints the table or the record. `--report` makes charts of records, which `figures` draws.
 
 mod cell;
 mod judge;
@@ -33,6 +33,11 @@ fn main() -> ExitCode {
             print!("{}", report::list(&rows));
             Ok(())
         }
+        Command::Report => figures::report::write().map(|files| {
+            for file in files {
+                println!("{file}");
+            }
+        }),
         Command::Cell { row, peer, batches } => cell::run(&rows, &row, &peer, batches),
         Command::Serve { service, peer } => sockets::server::run(&service, &peer),
         Command::Load { addr, connections } => sockets::load::run(addr, connections),

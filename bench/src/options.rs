@@ -13,6 +13,8 @@ wakeful beside its peers: nanoseconds per operation and ratios.
   --json           JSON on standard output instead of the table
   --record FILE    write the JSON to FILE as well, with date and machine
   --list           say what the rows are and who takes part
+  --report         measure nothing: write charts and tables of the newest records
+                   into docs/bench and docs/BENCHMARKS.md
   --help           this text
 
 One cell alone, for perf or callgrind:
@@ -32,6 +34,8 @@ A server of a row about sockets, and what drives it, for perf or strace:
 pub enum Command {
     Help,
     List,
+    /// Writes charts and tables of the records.
+    Report,
     /// Measures one cell, in a child process.
     Cell {
         row: String,
@@ -85,6 +89,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String>
         match word.as_str() {
             "--help" | "-h" => return Ok(Command::Help),
             "--list" => return Ok(Command::List),
+            "--report" => return Ok(Command::Report),
             "--row" => options.rows.push(value()?),
             "--peer" => options.peers.push(value()?),
             "--rounds" => options.rounds = number(&word, &value()?)? as usize,

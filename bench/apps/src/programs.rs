@@ -49,7 +49,7 @@ fn build(peer: Peer) -> Result<PathBuf, String> {
     eprintln!("building the applications on {}", peer.name());
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("on-{}", peer.name()));
     let output = Command::new("cargo")
-        .args(["build", "--release", "--locked", "--message-format=json-render-diagnostics"])
+        .args(["build", "--release", "--message-format=json-render-diagnostics"])
         .current_dir(&folder)
         .stderr(Stdio::inherit())
         .output()

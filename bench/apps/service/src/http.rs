@@ -157,4 +157,3 @@ async fn echo(mut socket: WebSocket) {
         }
     }
 }
-
