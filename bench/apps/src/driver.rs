@@ -36,7 +36,9 @@ impl Driver {
         expected_per_s: f64,
         scratch: &Path,
     ) -> Result<Driven, String> {
-        let mut command = Command::new(self.program());
+        // A generator whose server hangs would wait for ever.
+        let mut command = Command::new("timeout");
+        command.arg((seconds.ceil() + 60.0).to_string()).arg(self.program());
         match self {
             Driver::Wrk(path) => {
                 let script = scratch.join("wrk.lua");

@@ -110,7 +110,6 @@ impl Bench {
         count: usize,
         peer: Peer,
     ) -> Result<Figures, String> {
-        idle::allow(count)?;
         let fixture = self.start(row, protocol, peer)?;
         let before = fixture.server.resident_bytes()?;
         let connections = idle::open(&fixture.target, count)?;

@@ -5,7 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::{fs, io};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use serde_json::Value;
+
+/// A program that is silent for this long is broken.
+const PATIENCE: Timespec = Timespec { tv_sec: 60, tv_nsec: 0 };
 
 /// A runtime, by the name that its program tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +135,13 @@ impl Server {
     }
 
     fn line(&mut self) -> Result<String, String> {
+        // It prints one line at a time, so none is in the buffer.
+        let mut output = [PollFd::new(self.output.get_ref(), PollFlags::IN)];
+        match retry_on_intr(|| poll(&mut output, Some(&PATIENCE))) {
+            Ok(0) => return Err(format!("the server said nothing for {} s", PATIENCE.tv_sec)),
+            Ok(_) => {}
+            Err(error) => return Err(format!("the server: {error}")),
+        }
         let mut line = String::new();
         match self.output.read_line(&mut line) {
             Ok(0) => Err("the server ended without a word; see above".into()),

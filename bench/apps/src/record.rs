@@ -120,11 +120,12 @@ fn to_json(run: &Run) -> String {
         .collect();
     format!(
         "{{\n  \"machine\": {},\n  \"rounds\": {},\n  \"seconds\": {},\n  \"pinned\": {},\n  \
-         \"skipped\": {},\n  \"cells\": [\n{}\n  ]\n}}\n",
+         \"load_average\": {},\n  \"skipped\": {},\n  \"cells\": [\n{}\n  ]\n}}\n",
         machine::describe(include_str!("../on-wakeful/Cargo.lock"), &PACKAGES),
         run.rounds,
         run.seconds,
         run.pinned,
+        Value::from(run.load_average),
         Value::Object(skipped),
         cells.join(",\n")
     )
@@ -189,12 +190,13 @@ mod tests {
             cell(Peer::Wakeful, Some(0.5), 60.0),
         ];
         let skipped = vec![("postgres", "no \"server\"".to_owned())];
-        Run { rounds: 3, seconds: 2.0, pinned: false, cells, skipped }
+        Run { rounds: 3, seconds: 2.0, pinned: false, load_average: Some(0.5), cells, skipped }
     }
 
     #[test]
     fn a_record_has_the_ratios_of_each_load() {
         let record: Value = serde_json::from_str(&to_json(&run())).expect("it is JSON");
+        assert_eq!(record["load_average"], 0.5);
         assert_eq!(record["skipped"]["postgres"], "no \"server\"");
         let cells = record["cells"].as_array().expect("it has cells");
         assert_eq!(cells[0].get("ratio_to_tokio"), None);

@@ -5,8 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use figures::machine;
 use figures::stats::spread;
 
+use crate::load::idle;
 use crate::measure::{Bench, Figures, WARM_S};
 use crate::options::Options;
 use crate::pinning::Pinning;
@@ -24,6 +26,8 @@ pub struct Run {
     pub rounds: usize,
     pub seconds: f64,
     pub pinned: bool,
+    /// The machine's load of the last minute, before the first measurement.
+    pub load_average: Option<f64>,
     pub cells: Vec<Cell>,
     /// Rows that could not run on this machine, with the reason.
     pub skipped: Vec<(&'static str, String)>,
@@ -50,9 +54,19 @@ impl Cell {
 /// Builds the programs and measures the rows.
 pub fn compare(rows: &[Row], options: &Options) -> Result<Run, String> {
     let programs = Programs::build()?;
+    let load_average = machine::load_average();
     let scratch = Scratch::new().map_err(|error| format!("temporary files: {error}"))?;
     let mut skipped = Vec::new();
     let mut rows = rows.to_vec();
+    rows.retain(|row| {
+        let Work::Idle { count, .. } = row.work else { return true };
+        let allowed = idle::allow(count);
+        if let Err(reason) = &allowed {
+            eprintln!("{} is left out: {reason}", row.name);
+            skipped.push((row.name, reason.clone()));
+        }
+        allowed.is_ok()
+    });
     let mut database = None;
     if rows.iter().any(|row| row.role == Role::Postgres) {
         match Database::start(scratch.path()) {
@@ -75,6 +89,7 @@ pub fn compare(rows: &[Row], options: &Options) -> Result<Run, String> {
         rounds: options.rounds,
         seconds: options.seconds,
         pinned: options.pin,
+        load_average,
         cells: runner.cells,
         skipped,
     })
@@ -100,7 +115,8 @@ impl Runner {
             }
         };
         let seconds = rows.iter().map(of_row).sum::<f64>() * Peer::ALL.len() as f64;
-        eprintln!("{} rows, about {:.0} minutes", rows.len(), (seconds / 60.0).ceil());
+        let minutes = (seconds / 60.0).ceil();
+        eprintln!("{} rows, about {minutes:.0} min", rows.len());
     }
 
     fn closed_loops(&mut self, rows: &[Row]) {

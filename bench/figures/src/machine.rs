@@ -24,6 +24,12 @@ pub fn today() -> String {
     said_by("date", &["-u", "+%Y-%m-%d"])
 }
 
+/// Returns the load of the last minute: how many threads ran or could have run on average.
+pub fn load_average() -> Option<f64> {
+    let text = fs::read_to_string("/proc/loadavg").ok()?;
+    text.split(' ').next()?.parse().ok()
+}
+
 /// Returns the first line that a command prints, or "unknown".
 fn said_by(program: &str, arguments: &[&str]) -> String {
     Command::new(program)

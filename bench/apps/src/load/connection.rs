@@ -72,10 +72,30 @@ impl Connection {
         connection.flush()?;
         let mut scratch = vec![0; 4096];
         while !connection.protocol.is_open() {
-            connection.receive(&mut scratch, &mut Vec::new())?;
+            connection.receive_or_fail(&mut scratch, &mut Vec::new())?;
         }
         connection.stream.set_nonblocking(true).map_err(failed)?;
         Ok(connection)
+    }
+
+    /// Sends a request and blocks until its answer.
+    pub fn ask(&mut self, scratch: &mut [u8]) -> Result<(), String> {
+        let failed = |error: io::Error| format!("asking: {error}");
+        self.stream.set_nonblocking(false).map_err(failed)?;
+        self.send(0)?;
+        let mut answered = Vec::new();
+        while answered.is_empty() {
+            self.receive_or_fail(scratch, &mut answered)?;
+        }
+        self.stream.set_nonblocking(true).map_err(failed)
+    }
+
+    /// Reads from a blocking stream. That nothing comes is an error.
+    fn receive_or_fail(&mut self, scratch: &mut [u8], tags: &mut Vec<u64>) -> Result<(), String> {
+        match self.receive(scratch, tags)? {
+            true => Ok(()),
+            false => Err(format!("the server was silent for {} s", OPENING.as_secs())),
+        }
     }
 
     fn shake_hands(&mut self, config: Arc<ClientConfig>) -> Result<(), String> {
@@ -100,9 +120,13 @@ impl Connection {
         self.flush()
     }
 
-    /// Reads what has arrived. `tags` gets the tags of the requests that are answered.
-    pub fn receive(&mut self, scratch: &mut [u8], tags: &mut Vec<u64>) -> Result<(), String> {
-        self.fill(scratch)?;
+    /// Reads what has arrived, and returns whether that is anything.
+    ///
+    /// `tags` gets the tags of the requests that are answered.
+    pub fn receive(&mut self, scratch: &mut [u8], tags: &mut Vec<u64>) -> Result<bool, String> {
+        if !self.fill(scratch)? {
+            return Ok(false);
+        }
         let received = self.protocol.receive(&self.input, &mut self.output, &mut self.done);
         self.input.drain(..received?);
         for number in self.done.drain(..) {
@@ -113,7 +137,7 @@ impl Connection {
         if !self.output.is_empty() {
             self.flush()?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Tags of the requests without an answer.
@@ -121,17 +145,17 @@ impl Connection {
         self.in_flight.iter().map(|&(_, tag)| tag)
     }
 
-    /// Appends what can be read to the input.
-    fn fill(&mut self, scratch: &mut [u8]) -> Result<(), String> {
+    /// Appends what can be read to the input, and returns whether that is anything.
+    fn fill(&mut self, scratch: &mut [u8]) -> Result<bool, String> {
         let Some(tls) = &mut self.tls else {
             let count = read_some(&mut self.stream, scratch)?;
             self.input.extend_from_slice(&scratch[..count]);
-            return Ok(());
+            return Ok(count > 0);
         };
         match tls.read_tls(&mut self.stream) {
             Ok(0) => return Err("the server closed a connection".into()),
             Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
             Err(error) => return Err(format!("reading: {error}")),
         }
         let state = tls.process_new_packets().map_err(|error| format!("TLS: {error}"))?;
@@ -139,7 +163,8 @@ impl Connection {
         self.input.resize(start + state.plaintext_bytes_to_read(), 0);
         tls.reader()
             .read_exact(&mut self.input[start..])
-            .map_err(|error| format!("reading TLS: {error}"))
+            .map_err(|error| format!("reading TLS: {error}"))?;
+        Ok(true)
     }
 
     /// Writes the output. It fits into the socket's buffer: few requests are in flight, and they are short.
@@ -154,11 +179,14 @@ impl Connection {
 }
 
 fn read_some(stream: &mut TcpStream, scratch: &mut [u8]) -> Result<usize, String> {
-    match stream.read(scratch) {
-        Ok(0) => Err("the server closed a connection".into()),
-        Ok(count) => Ok(count),
-        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
-        Err(error) => Err(format!("reading: {error}")),
+    loop {
+        return match stream.read(scratch) {
+            Ok(0) => Err("the server closed a connection".into()),
+            Ok(count) => Ok(count),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => Err(format!("reading: {error}")),
+        };
     }
 }
 

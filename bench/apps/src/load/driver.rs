@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
 
 use super::backlog::{Backlog, Measured};
 use super::connection::{Connection, Target};
@@ -72,8 +73,7 @@ impl Load {
             }
         }
         while in_flight > 0 {
-            self.wait(SILENCE)?;
-            if self.events.is_empty() {
+            if !self.wait(SILENCE)? {
                 return Err(format!("{in_flight} requests were never answered"));
             }
             for event in &self.events {
@@ -141,16 +141,18 @@ impl Load {
         Ok(backlog.finish(now))
     }
 
-    /// Waits for events, which may not come in time.
-    fn wait(&mut self, at_most: Duration) -> Result<(), String> {
+    /// Waits for events, and returns false if none came in time. There may be none after a signal too.
+    fn wait(&mut self, at_most: Duration) -> Result<bool, String> {
         let timeout = Timespec {
             tv_sec: at_most.as_secs() as i64,
             tv_nsec: i64::from(at_most.subsec_nanos()),
         };
         self.events.clear();
-        epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timeout))
-            .map(|_| ())
-            .map_err(|error| format!("epoll: {error}"))
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timeout)) {
+            Ok(count) => Ok(count > 0),
+            Err(Errno::INTR) => Ok(true),
+            Err(error) => Err(format!("epoll: {error}")),
+        }
     }
 }
 

@@ -23,13 +23,7 @@ pub fn open(target: &Target, count: usize) -> Result<Vec<Connection>, String> {
         let stream = connect_from(source_of(number), target)
             .map_err(|error| format!("connection {number} of {count}: {error}"))?;
         let mut connection = Connection::over(stream, target)?;
-        let nonblocking = connection.stream().set_nonblocking(false);
-        nonblocking.map_err(|error| format!("connection {number}: {error}"))?;
-        connection.send(0)?;
-        let mut answered = Vec::new();
-        while answered.is_empty() {
-            connection.receive(&mut scratch, &mut answered)?;
-        }
+        connection.ask(&mut scratch)?;
         connections.push(connection);
     }
     Ok(connections)
