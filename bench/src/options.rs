@@ -144,6 +144,11 @@ mod tests {
     }
 
     #[test]
+    fn a_report_needs_nothing_else() {
+        assert_eq!(parse_line("--report"), Ok(Command::Report));
+    }
+
+    #[test]
     fn a_cell_takes_two_words() {
         let expected =
             Command::Cell { row: "mem0".into(), peer: "tokio-mt".into(), batches: Some(5) };

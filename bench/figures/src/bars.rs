@@ -3,7 +3,11 @@
 use crate::svg::{Anchor, Svg};
 
 const WIDTH: f64 = 800.0;
-const LABELS: f64 = 290.0;
+/// Room for labels: what the longest needs, within limits.
+const LEAST_LABELS: f64 = 150.0;
+const MOST_LABELS: f64 = 460.0;
+/// A character of a label takes about this much.
+const CHARACTER: f64 = 6.9;
 /// Room for the number after a bar.
 const NUMBERS: f64 = 60.0;
 const TOP: f64 = 78.0;
@@ -48,13 +52,13 @@ impl Bars {
         let mut svg = Svg::new(WIDTH, height);
         svg.text((12.0, 24.0), "title", Anchor::Start, &self.title);
         svg.text((12.0, 43.0), "small", Anchor::Start, &self.subtitle);
-        self.draw_legend(&mut svg);
         let axis = self.axis();
+        self.draw_legend(&mut svg, axis.start);
         self.draw_grid(&mut svg, axis, bottom);
         for (number, row) in self.rows.iter().enumerate() {
             let y = TOP + number as f64 * row_height + GAP / 2.0;
             let middle = y + (row_height - GAP) / 2.0 + 4.5;
-            svg.text((LABELS - 10.0, middle), "", Anchor::End, &row.label);
+            svg.text((axis.start - 10.0, middle), "", Anchor::End, &row.label);
             for (place, bar) in row.bars.iter().enumerate() {
                 if let Some(bar) = bar {
                     draw_bar(&mut svg, axis, y + place as f64 * BAR, place, *bar);
@@ -71,11 +75,12 @@ impl Bars {
     fn axis(&self) -> Axis {
         let ratios = self.rows.iter().flat_map(|row| row.bars.iter().flatten());
         let highest = ratios.map(|bar| bar.ratio).fold(LEAST_END, f64::max);
-        Axis { end: ((highest * 5.0).ceil() / 5.0).min(MOST_END) }
+        let longest = self.rows.iter().map(|row| row.label.chars().count()).max().unwrap_or(0);
+        let start = (longest as f64 * CHARACTER + 22.0).clamp(LEAST_LABELS, MOST_LABELS);
+        Axis { start, end: ((highest * 5.0).ceil() / 5.0).min(MOST_END) }
     }
 
-    fn draw_legend(&self, svg: &mut Svg) {
-        let mut x = LABELS;
+    fn draw_legend(&self, svg: &mut Svg, mut x: f64) {
         for (place, name) in self.series.iter().enumerate() {
             svg.rect((x, 54.0), (10.0, 10.0), class(place));
             svg.text((x + 15.0, 63.0), "small", Anchor::Start, name);
@@ -90,20 +95,22 @@ impl Bars {
             let x = axis.place(value);
             let class = if step == 5 { "base" } else { "grid" };
             svg.line(&[(x, TOP - 4.0), (x, bottom)], class);
-            let label = if step == 5 { "1 = tokio".into() } else { format!("{value:.1}") };
-            svg.text((x, bottom + 12.0), "small", Anchor::Middle, &label);
+            svg.text((x, bottom + 12.0), "small", Anchor::Middle, &format!("{value:.1}"));
         }
     }
 }
 
 #[derive(Clone, Copy)]
 struct Axis {
+    /// Where the bars begin.
+    start: f64,
+    /// The ratio at its end.
     end: f64,
 }
 
 impl Axis {
     fn place(self, ratio: f64) -> f64 {
-        LABELS + ratio.clamp(0.0, self.end) / self.end * (WIDTH - LABELS - NUMBERS)
+        self.start + ratio.clamp(0.0, self.end) / self.end * (WIDTH - self.start - NUMBERS)
     }
 }
 
@@ -113,7 +120,7 @@ fn class(place: usize) -> &'static str {
 
 fn draw_bar(svg: &mut Svg, axis: Axis, y: f64, place: usize, bar: Bar) {
     let end = axis.place(bar.ratio);
-    svg.rect((LABELS, y), (end - LABELS, BAR - 1.0), class(place));
+    svg.rect((axis.start, y), (end - axis.start, BAR - 1.0), class(place));
     let mut after = end;
     if let Some((low, high)) = bar.range {
         let middle = y + (BAR - 1.0) / 2.0;
@@ -168,7 +175,21 @@ mod tests {
     #[test]
     fn a_bar_that_is_too_long_is_cut_and_keeps_its_number() {
         let svg = chart(7.25);
-        assert_eq!(widths(&svg)[0], WIDTH - LABELS - NUMBERS);
+        assert_eq!(widths(&svg)[0], WIDTH - LEAST_LABELS - NUMBERS);
         assert!(svg.contains(">7.25<"));
+    }
+
+    #[test]
+    fn long_labels_have_room() {
+        let start = |label: &str| {
+            let rows = vec![BarRow { label: label.into(), bars: vec![None] }];
+            let (title, subtitle) = (String::new(), String::new());
+            let bars =
+                Bars { title, subtitle, sources: Vec::new(), series: vec!["x".into()], rows };
+            bars.axis().start
+        };
+        assert_eq!(start("mutex"), LEAST_LABELS);
+        assert!(start(&"m".repeat(40)) > 40.0 * CHARACTER);
+        assert_eq!(start(&"m".repeat(400)), MOST_LABELS);
     }
 }

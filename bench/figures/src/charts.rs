@@ -10,8 +10,10 @@ pub const LOADS: [f64; 4] = [0.25, 0.5, 0.75, 0.9];
 const BUSY: f64 = 0.75;
 
 const FLAVORS: [(&str, &str); 2] = [("mt", "multi-thread"), ("ct", "current-thread")];
-const LESS: &str = "Ratio to tokio, less is better. Thin lines: lowest and highest round.";
-const MORE: &str = "Ratio to tokio, more is better. Thin lines: lowest and highest round.";
+const LESS: &str =
+    "Ratio to tokio (the line at 1.0), less is better. Thin lines: lowest and highest round.";
+const MORE: &str =
+    "Ratio to tokio (the line at 1.0), more is better. Thin lines: lowest and highest round.";
 
 /// Rows of the summary: the kind of record, the row, and its label.
 const SUMMARY: [(&str, &str, &str); 8] = [

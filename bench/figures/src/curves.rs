@@ -96,7 +96,7 @@ fn draw_legend(svg: &mut Svg) {
             svg.line(&[(x, 62.0), (x + 24.0, 62.0)], &format!("{class} {}", quantile.class()));
             let label = format!("{name} {}", quantile.label());
             svg.text((x + 29.0, 66.0), "small", Anchor::Start, &label);
-            x += 112.0;
+            x += 122.0;
         }
     }
 }
@@ -116,10 +116,10 @@ impl Panel {
             svg.line(&[left, right], "grid");
             svg.text((left.0 - 5.0, left.1 + 4.0), "small", Anchor::End, &duration(us));
         }
-        for percent in [25, 50, 75, 90] {
+        for (percent, unit) in [(25, ""), (50, ""), (75, ""), (90, " %")] {
             let (x, _) = place((f64::from(percent) / 100.0, axis.low_us));
             let y = origin.1 + PLOT.1 + 14.0;
-            svg.text((x, y), "small", Anchor::Middle, &format!("{percent} %"));
+            svg.text((x, y), "small", Anchor::Middle, &format!("{percent}{unit}"));
         }
         for curve in &self.curves {
             let points: Vec<_> = curve.points.iter().copied().map(place).collect();

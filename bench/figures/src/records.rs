@@ -33,9 +33,10 @@ impl Record {
         let text = |key: &str| machine[key].as_str().unwrap_or("unknown");
         let date = text("date").split('T').next().unwrap_or_default();
         let rounds = self.json["rounds"].as_u64().unwrap_or(0);
+        let noun = if rounds == 1 { "round" } else { "rounds" };
         let pinned = if self.json["pinned"] == true { ", pinned" } else { "" };
         format!(
-            "{}, {} cores, {}; {date}; {rounds} rounds{pinned}; bench/records/{}",
+            "{}, {} cores, {}; {date}; {rounds} {noun}{pinned}; bench/records/{}",
             text("cpu"),
             machine["cores"],
             text("kernel"),
