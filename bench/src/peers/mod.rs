@@ -1,7 +1,7 @@
 //! The peers: the traits that a row uses, and the runtimes that implement them.
 //!
 //! A row is written once, against the traits here. Each peer is a type that
-//! implements [`Peer`] and those of [`Remote`], [`Blocking`] and [`Timers`] it
+//! implements [`Peer`] and those of [`Remote`], [`Blocking`], [`Sets`] and [`Timers`] it
 //! can do:
 //!
 //! | file | peers |
@@ -129,6 +129,12 @@ pub trait Blocking: Peer {
     fn spawn_blocking<F>(work: F) -> impl Future<Output = ()> + Send
     where
         F: FnOnce() + Send + 'static;
+}
+
+/// A peer with a set of tasks that are joined in the order in which they end.
+pub trait Sets: Peer {
+    /// Spawns `tasks` empty tasks into a set, and joins them.
+    fn spawn_and_join_set(tasks: u64) -> impl Future<Output = ()> + Send;
 }
 
 /// A peer with timers.

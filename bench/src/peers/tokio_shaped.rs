@@ -15,9 +15,9 @@ macro_rules! tokio_shaped {
 
             use ::$name as crate_under_test;
             use crate_under_test::runtime::{Builder, Handle, Runtime};
-            use crate_under_test::task::JoinHandle;
+            use crate_under_test::task::{JoinHandle, JoinSet};
 
-            use crate::peers::{Blocking, Flavor, Peer, Remote, Timers, WORKERS};
+            use crate::peers::{Blocking, Flavor, Peer, Remote, Sets, Timers, WORKERS};
 
             /// Resolves with the task's output instead of a `Result`.
             pub struct Join<T>(JoinHandle<T>);
@@ -101,6 +101,18 @@ macro_rules! tokio_shaped {
                 F: FnOnce() + Send + 'static,
             {
                 Join(crate_under_test::task::spawn_blocking(work))
+            }
+        }
+
+        impl Sets for $peer {
+            async fn spawn_and_join_set(tasks: u64) {
+                let mut set = JoinSet::new();
+                for _ in 0..tasks {
+                    set.spawn(async {});
+                }
+                while let Some(outcome) = set.join_next().await {
+                    outcome.expect("a benchmark task panicked or was cancelled");
+                }
             }
         }
 

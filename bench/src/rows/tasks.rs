@@ -8,7 +8,7 @@ use std::time::Instant;
 use futures::channel::oneshot;
 
 use super::{Row, Target, Unit, Work, on_worker};
-use crate::peers::{Peer, Remote, WakeAndYield, cells};
+use crate::peers::{Peer, Remote, Sets, WakeAndYield, cells};
 
 /// Tasks alive together in the rows that work on many.
 pub(super) const CROWD: u64 = 1_000;
@@ -43,6 +43,15 @@ fn spawn_rows() -> Vec<Row> {
             target: Target::each(0.55, 0.45),
             counted: Some((2_000, 22_000)),
             cells: cells!(spawn_await: SmolMulti, SmolStatic, SmolLocal, FuturesPool, FuturesLocal, Monoio, Compio, Glommio),
+        },
+        Row {
+            name: "join_set",
+            what: "1,000 empty tasks spawned into a JoinSet, then all joined; per task",
+            unit: Unit::Nanoseconds,
+            ops_per_batch: CROWD,
+            target: Target::both(0.80),
+            counted: Some((5, 35)),
+            cells: cells!(join_set:),
         },
         Row {
             name: "spawn_remote",
@@ -125,6 +134,14 @@ fn spawn_await<P: Peer>() -> Work {
     on_worker(P::build(), |batches| async move {
         for _ in 0..batches {
             P::spawn(async {}).await;
+        }
+    })
+}
+
+fn join_set<P: Sets>() -> Work {
+    on_worker(P::build(), |batches| async move {
+        for _ in 0..batches {
+            P::spawn_and_join_set(CROWD).await;
         }
     })
 }
