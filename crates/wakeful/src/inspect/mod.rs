@@ -62,3 +62,12 @@ pub(crate) use tokio_names::{
 };
 pub(crate) use trace::chrome_trace;
 pub(crate) use wait_graph::{ScanMode, ScanResult, scan};
+
+/// Sets how long a task must spin before it is reported, for all runtimes of the process.
+///
+/// It is for the tests of the runtime, which keep a CPU busy for as long. It is not part of the API.
+#[cfg(feature = "test-util")]
+#[doc(hidden)]
+pub fn set_spin_window(window: std::time::Duration) {
+    crate::sys::spin_window::set(window);
+}

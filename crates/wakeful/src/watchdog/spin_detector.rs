@@ -1,7 +1,7 @@
 //! Finds tasks that spin: they wake themselves, are polled very often, and do nothing in most polls.
 //!
 //! At each visit the watchdog samples the tasks that are being polled. A task that it samples
-//! repeatedly is watched for [`WATCH`].
+//! repeatedly is watched for the [window](spin_window).
 //!
 //! A task works if its polls take long ([`WORK`]), or if they change the memory of its future
 //! (`fingerprint`). A future that waits by polling checks a flag and wakes itself, so its memory has one
@@ -12,6 +12,7 @@
 
 use super::fingerprint;
 use crate::scheduler::block_on::BlockOnState;
+use crate::sys::spin_window;
 use crate::sys::thread_state::{self, CpuTimes};
 use crate::task::arena;
 use crate::task::header::Header;
@@ -21,8 +22,6 @@ use crate::task::wait_record::WaitRecord;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// For how long a task is watched.
-const WATCH: Duration = Duration::from_secs(1);
 /// A task spins only if it is polled at least this often in a second.
 const POLLS_PER_SECOND: u32 = 20_000;
 /// A task spins only if fewer than one poll in this many was for a wake-up by another task or thread.
@@ -174,7 +173,8 @@ impl SpinDetector {
     /// Adds a sample of a task that is being polled. Returns the spin if the task spins.
     pub(crate) fn add(&mut self, sample: &PollSample, now: Duration) -> Option<Spin> {
         let PollSample { number, polls, wakes, busy, thread, times, yields, .. } = *sample;
-        self.0.retain(|_, seen| now.saturating_sub(seen.last) < WATCH);
+        let window = spin_window::get();
+        self.0.retain(|_, seen| now.saturating_sub(seen.last) < window);
         let new = || WatchedTask {
             first: now,
             last: now,
@@ -197,7 +197,7 @@ impl SpinDetector {
         seen.add_fingerprint(sample);
         let within = now.saturating_sub(seen.first);
         let with_cpu = within.saturating_sub(seen.delayed);
-        if with_cpu < WATCH {
+        if with_cpu < window {
             return None;
         }
         let since = |count: u32, seen: u32| count.wrapping_sub(seen) & COUNTED;

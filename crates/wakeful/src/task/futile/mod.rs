@@ -5,7 +5,7 @@
 //! result to [`count`], on a cold path. Most of them do so only from the second result on.
 //!
 //! Each thread has a small table of [`Streak`]s: a task, a resource, and how many final results the
-//! task got there. A streak becomes a [`FutileLoop`] if it has lasted for [`WINDOW`] with
+//! task got there. A streak becomes a [`FutileLoop`] if it has lasted for the [window](spin_window) with
 //!
 //! - at least [`FutileKind::fewest_results`] results,
 //! - at most [`FutileKind::longest_round`] of CPU time for each, so that the loop does no other work,
@@ -34,6 +34,7 @@ use super::coop::Budget;
 use super::header::Header;
 use crate::sys::backtrace::current_tid;
 use crate::sys::real_time;
+use crate::sys::spin_window;
 use crate::sys::sync::thread_local;
 use crate::sys::thread_state;
 use std::cell::{Cell, RefCell};
@@ -43,9 +44,7 @@ use std::time::{Duration, Instant};
 
 type Site = &'static Location<'static>;
 
-/// How long a streak lasts before it is judged.
-const WINDOW: Duration = Duration::from_secs(1);
-/// A streak with too few results starts anew after this time. It is longer than [`WINDOW`] for threads
+/// A streak with too few results starts anew after this time. It is longer than the [window](spin_window) for threads
 /// that share their CPU with others.
 const LONGEST_WINDOW: Duration = Duration::from_secs(5);
 /// The number of results for which one sign of progress is forgiven.
@@ -176,7 +175,7 @@ impl Streak {
         let (now, cpu_now) = clocks();
         let (began, cpu) = self.began?;
         let duration = now.saturating_duration_since(began);
-        if duration < WINDOW {
+        if duration < spin_window::get() {
             return None;
         }
         let (count, cpu) = (self.count - UNTIMED, cpu_now.saturating_sub(cpu));

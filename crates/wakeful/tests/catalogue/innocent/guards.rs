@@ -15,7 +15,7 @@ use wakeful::{join, select};
 
 use super::super::child::named;
 use super::super::program::{Innocent, innocent};
-use super::{LONG, later};
+use super::{BUSY, LONG, later};
 
 /// The guard of a static lock moves to a thread.
 async fn a_guard_on_a_thread() {
@@ -283,7 +283,7 @@ async fn one_permit_for_all() {
 /// A lock is handed from task to task, under load, without a pause.
 async fn a_contended_lock() {
     let state = Arc::new(Mutex::new(0u64));
-    let until = std::time::Instant::now() + LONG;
+    let until = std::time::Instant::now() + BUSY;
     let tasks: Vec<_> = (0..8)
         .map(|_| {
             let state = state.clone();

@@ -12,11 +12,15 @@ mod work;
 use std::thread;
 use std::time::Duration;
 
+use super::child::SPIN_WINDOW;
 use super::program::Innocent;
 
 /// How long a suspicious situation lasts: longer than any detector waits before it reports, except for
 /// situations that last.
 const LONG: Duration = Duration::from_millis(2500);
+
+/// How long a busy program goes on: longer than a task spins before it is reported.
+const BUSY: Duration = SPIN_WINDOW.saturating_mul(2);
 
 /// How long a suspicious wait lasts: longer than it takes to call it stalled.
 const VERY_LONG: Duration = Duration::from_secs(11);
@@ -31,6 +35,6 @@ fn later(run: impl FnOnce() + Send + 'static) {
 }
 
 pub fn all() -> Vec<Innocent> {
-    let tables = [guards::all(), queues::all(), stalls::all(), threads::all(), work::all()];
+    let tables = [stalls::all(), guards::all(), queues::all(), threads::all(), work::all()];
     tables.into_iter().flatten().collect()
 }

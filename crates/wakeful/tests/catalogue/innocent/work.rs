@@ -13,10 +13,10 @@ use wakeful::time::{interval, sleep};
 
 use super::super::child::named;
 use super::super::program::{Innocent, innocent};
-use super::LONG;
+use super::{BUSY, LONG};
 
-/// How long a busy program goes on.
-const BUSY: Duration = Duration::from_millis(1500);
+/// How long a polling loop goes on, which waits most of the time.
+const WAITING: Duration = Duration::from_millis(1500);
 
 /// A task yields by hand after each item of its work, at full speed.
 async fn yields_by_hand() {
@@ -169,7 +169,7 @@ async fn many_timers() {
 
 /// A state is looked at every millisecond, because a library has no events.
 async fn a_polling_loop() {
-    let until = Instant::now() + BUSY;
+    let until = Instant::now() + WAITING;
     let poller = named("poller", async move {
         while Instant::now() < until {
             sleep(Duration::from_millis(1)).await;
