@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::child::FLAG;
 
 /// How many runs go on at the same time: most of them wait.
-const AT_ONCE: usize = 32;
+const AT_ONCE: usize = 64;
 
 /// The seconds after which a run counts as hanging.
 const LIMIT: &str = "60";
@@ -45,6 +45,15 @@ const SETTINGS: [&str; 2] = ["alone", "service"];
 fn all_runs(rounds: usize) -> Vec<Run> {
     let mut runs = Vec::new();
     let grid = || FLAVORS.into_iter().flat_map(|flavor| SETTINGS.map(|setting| (flavor, setting)));
+    // The longest ones come first.
+    for innocent in super::innocents() {
+        let (name, busy) = (innocent.name, innocent.busy);
+        for (flavor, setting) in grid() {
+            if !innocent.only_multi_thread || flavor == "multi_thread" {
+                runs.push(Run { name, flavor, setting, twin: "innocent", busy });
+            }
+        }
+    }
     for bug in super::bugs() {
         let (name, setting) = (bug.name, bug.setting);
         for (flavor, set) in grid() {
@@ -61,14 +70,6 @@ fn all_runs(rounds: usize) -> Vec<Run> {
             }
             let fixed = Run { twin: "fixed", busy: false, ..run };
             runs.extend(std::iter::repeat_n(fixed, rounds));
-        }
-    }
-    for innocent in super::innocents() {
-        let (name, busy) = (innocent.name, innocent.busy);
-        for (flavor, setting) in grid() {
-            if !innocent.only_multi_thread || flavor == "multi_thread" {
-                runs.push(Run { name, flavor, setting, twin: "innocent", busy });
-            }
         }
     }
     runs
