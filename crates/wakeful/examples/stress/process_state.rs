@@ -15,13 +15,13 @@ pub struct ProcessState {
 
 impl ProcessState {
     pub fn now() -> Self {
-        Self { threads: numbers("/proc/self/task"), descriptors: descriptors() }
+        Self { threads: threads(), descriptors: descriptors() }
     }
 
     /// Describes the threads, descriptors and children that the process has gained since. `None`: it gained none.
     pub fn excess(&self) -> Option<String> {
         let mut excess = Vec::new();
-        for thread in numbers("/proc/self/task").difference(&self.threads) {
+        for thread in threads().difference(&self.threads) {
             // A thread that is gone meanwhile has no name.
             let Ok(name) = fs::read_to_string(format!("/proc/self/task/{thread}/comm")) else {
                 continue;
@@ -66,6 +66,21 @@ fn is_report_file(target: &Path) -> bool {
 fn numbers(folder: &str) -> BTreeSet<u32> {
     let entries = fs::read_dir(folder).expect("procfs is mounted");
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The ids of all threads.
+///
+/// The kernel's list ends early if a thread ends while the kernel is at its entry. If two lists are equal, no thread of
+/// the first has ended meanwhile, so the first is complete.
+fn threads() -> BTreeSet<u32> {
+    let mut last = numbers("/proc/self/task");
+    loop {
+        let next = numbers("/proc/self/task");
+        if next == last {
+            return last;
+        }
+        last = next;
+    }
 }
 
 fn descriptors() -> BTreeSet<u32> {

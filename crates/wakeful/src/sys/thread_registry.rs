@@ -100,8 +100,11 @@ fn is_registered(thread: i32, runtimes: &[usize]) -> bool {
 
 /// Returns the threads of the process that are neither registered for these runtimes nor `known`.
 ///
-/// The first runtime is the scanned one. `None` if the kernel does not list the
-/// threads.
+/// The first runtime is the scanned one. `None` if the kernel does not list the threads.
+///
+/// The kernel's list ends early if a thread ends while the kernel is at its entry. Then it lacks
+/// other threads, but it has the ended thread. That thread is not registered any more, so the result
+/// has at least one thread. If it is `known`, the caller finds that it no longer waits.
 pub(crate) fn foreign_threads(runtimes: &[usize], known: &[i32]) -> Option<Vec<i32>> {
     let mut foreign = Vec::new();
     for thread in std::fs::read_dir("/proc/self/task").ok()? {
