@@ -79,6 +79,10 @@ impl Builder {
 
     /// Sets a function that is called for the name of each new thread of the runtime.
     ///
+    /// Locks of the runtime are held during the call. The function must not use the runtime: if it
+    /// spawns a closure, takes a dump, or reads the number of threads from the metrics, it may wait
+    /// for itself.
+    ///
     /// # Examples
     ///
     /// ```
@@ -141,6 +145,9 @@ impl Builder {
     ///
     /// These are the worker threads, spare threads and the threads of the blocking pool. The thread
     /// that calls `block_on` is not one of them.
+    ///
+    /// The blocking pool starts one thread at a time. So the callback must not wait for a closure of
+    /// the same pool, nor for an operation that uses one, such as a DNS lookup.
     ///
     /// # Examples
     ///
