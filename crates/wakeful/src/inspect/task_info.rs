@@ -34,7 +34,7 @@ use std::panic::Location;
 #[derive(Clone, Debug)]
 pub struct TaskInfo {
     /// The id of the task or `block_on` future.
-    pub(crate) number: u64,
+    pub(crate) id: u64,
     name: Option<String>,
     spawned_at: &'static Location<'static>,
     data: Option<DataRef>,
@@ -44,7 +44,7 @@ impl TaskInfo {
     pub(crate) fn of_task(header: &Header) -> Self {
         let origin = header.origin.get();
         Self {
-            number: header.id.get(),
+            id: header.id.get(),
             name: origin.name().map(str::to_owned),
             spawned_at: origin.spawned_at(),
             data: DataRef::of_task(header),
@@ -64,13 +64,13 @@ impl TaskInfo {
     pub(crate) fn of_block_on_record(record: &BlockOnRecord, name: Option<&str>) -> Option<Self> {
         // The name is that of the outermost future.
         let name = name.filter(|_| record.outer() == 0);
-        let (number, name, spawned_at) = (record.id, name.map(str::to_owned), record.site()?);
-        Some(Self { number, name, spawned_at, data: None })
+        let (id, name, spawned_at) = (record.id, name.map(str::to_owned), record.site()?);
+        Some(Self { id, name, spawned_at, data: None })
     }
 
     /// Returns the task's id, or `None` for the future of a `block_on`, which is not a task.
     pub fn id(&self) -> Option<Id> {
-        (!self.is_block_on()).then(|| Id::from_u64(self.number))
+        (!self.is_block_on()).then(|| Id::from_u64(self.id))
     }
 
     /// Returns whether this is the future of a `block_on`, which is not a task.
@@ -89,7 +89,7 @@ impl TaskInfo {
     /// # }
     /// ```
     pub fn is_block_on(&self) -> bool {
-        is_block_on_id(self.number)
+        is_block_on_id(self.id)
     }
 
     /// Returns the task's name, if it has one.
@@ -121,7 +121,7 @@ impl TaskInfo {
 
 impl PartialEq for TaskInfo {
     fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
+        self.id == other.id
     }
 }
 

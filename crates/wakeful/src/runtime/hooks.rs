@@ -214,8 +214,7 @@ impl RuntimeHooks for ReportingHooks {
         for report in stuck {
             let Report::StuckBlockOn(stuck) = &report else { continue };
             let block_ons = shared.base().block_ons();
-            let block_on =
-                block_ons.iter().find(|state| state.record.id == stuck.block_on().number);
+            let block_on = block_ons.iter().find(|state| state.record.id == stuck.block_on().id);
             if let Some(block_on) = block_on {
                 block_on.fail(stuck.poll_number, report.to_string());
             }

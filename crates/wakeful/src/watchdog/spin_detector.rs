@@ -105,7 +105,7 @@ impl WatchedTask {
 
 /// One sample of a task, or of the future of a `block_on`.
 pub(crate) struct PollSample {
-    number: u64,
+    id: u64,
     polls: u32,
     /// Wake-ups by other tasks and threads.
     wakes: u32,
@@ -132,7 +132,7 @@ impl PollSample {
         let address = std::ptr::from_ref(header).addr();
         let (memory, own) = (header.future_memory(), address..address + size_of::<Header>());
         Self {
-            number: header.id.get(),
+            id: header.id.get(),
             polls: header.polls(),
             wakes: header.wakes(),
             busy: arena::poll_time(task),
@@ -150,7 +150,7 @@ impl PollSample {
         let memory = root.record.future_memory();
         let own = address..address + size_of::<BlockOnState>();
         Self {
-            number: root.record.id,
+            id: root.record.id,
             polls,
             wakes: polls.wrapping_sub(root.record.self_wakes()),
             busy: Duration::ZERO,
@@ -172,7 +172,7 @@ impl SpinDetector {
 
     /// Adds a sample of a task that is being polled. Returns the spin if the task spins.
     pub(crate) fn add(&mut self, sample: &PollSample, now: Duration) -> Option<Spin> {
-        let PollSample { number, polls, wakes, busy, thread, times, yields, .. } = *sample;
+        let PollSample { id, polls, wakes, busy, thread, times, yields, .. } = *sample;
         let window = spin_window::get();
         self.0.retain(|_, seen| now.saturating_sub(seen.last) < window);
         let new = || WatchedTask {
@@ -190,7 +190,7 @@ impl SpinDetector {
             fingerprints: Vec::new(),
             fingerprinted: 0,
         };
-        let seen = self.0.entry(number).or_insert_with(new);
+        let seen = self.0.entry(id).or_insert_with(new);
         seen.add_times(sample, now);
         seen.last = now;
         seen.yields |= yields;
@@ -208,7 +208,7 @@ impl SpinDetector {
             && seen.repeats_states()
             && u64::from(polls) * 1000 >= u64::from(POLLS_PER_SECOND) * with_cpu.as_millis() as u64
             && wakes < polls / POLLS_PER_WAKE;
-        self.0.remove(&number);
+        self.0.remove(&id);
         spins.then_some(Spin { polls, within })
     }
 }
@@ -252,7 +252,7 @@ mod tests {
                 let (now, polls) = (Duration::from_millis(10) * tick, self.per_second / 100 * tick);
                 let had = now * self.cpu_percent as u32 / 100;
                 let look = PollSample {
-                    number: 1,
+                    id: 1,
                     polls: self.first.wrapping_add(polls) & COUNTED,
                     wakes: self.first.wrapping_add(self.wakes_per_second / 100 * tick),
                     busy: Duration::from_nanos(self.poll_ns * u64::from(polls)),

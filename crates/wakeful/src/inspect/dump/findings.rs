@@ -12,22 +12,22 @@ const MOST: usize = 6;
 const MOST_EDGES: usize = 4;
 
 impl Dump {
-    /// Returns the numbers of the tasks that the findings are about.
+    /// Returns the ids of the tasks that the findings are about.
     pub(super) fn tasks_of_findings(&self) -> BTreeSet<u64> {
         let mut found = BTreeSet::new();
         for report in self.findings() {
             match report {
                 Report::Deadlock(deadlock) => {
-                    found.extend(deadlock.edges().iter().map(|edge| edge.task().number));
+                    found.extend(deadlock.edges().iter().map(|edge| edge.task().id));
                 }
                 Report::Futurelock(futurelock) => {
-                    found.extend(futurelock.edges().iter().map(|edge| edge.task().number));
+                    found.extend(futurelock.edges().iter().map(|edge| edge.task().id));
                 }
                 Report::Spinning(spinning) => {
-                    found.insert(spinning.task().number);
+                    found.insert(spinning.task().id);
                 }
                 Report::FutileLoop(futile) => {
-                    found.insert(futile.task().number);
+                    found.insert(futile.task().id);
                 }
                 _ => {}
             }

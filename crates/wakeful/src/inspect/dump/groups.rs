@@ -90,7 +90,7 @@ impl<'a> Summary<'a> {
             }
         }
         kept.sort_by_key(|group| std::cmp::Reverse(group.tasks.len()));
-        odd.sort_by_key(|odd| (odd.why.is_none(), odd.task.info().number));
+        odd.sort_by_key(|odd| (odd.why.is_none(), odd.task.info().id));
         Self { block_ons, odd, groups: kept }
     }
 
@@ -127,7 +127,7 @@ impl<'a> Summary<'a> {
 ///
 /// `rare`: how many tasks were spawned at the same site and do something else.
 fn why_odd(task: &TaskDump, rare: Option<usize>, found: &BTreeSet<u64>) -> Option<Option<String>> {
-    if found.contains(&task.info().number) {
+    if found.contains(&task.info().id) {
         return Some(Some("it is part of a finding above".to_owned()));
     }
     if let TaskState::Running(_) = task.state() {

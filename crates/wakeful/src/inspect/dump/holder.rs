@@ -33,7 +33,7 @@ use std::panic::Location;
 /// ```
 #[derive(Clone, Debug)]
 pub struct HolderDump {
-    pub(super) number: u64,
+    pub(super) id: u64,
     pub(super) task: Option<TaskInfo>,
     pub(super) site: Option<&'static Location<'static>>,
     pub(super) granted: bool,
@@ -55,11 +55,11 @@ pub(super) enum HolderKind {
 
 impl HolderDump {
     pub(super) fn running(id: u64) -> Self {
-        Self { number: id, task: None, site: None, granted: false, kind: HolderKind::Joined }
+        Self { id, task: None, site: None, granted: false, kind: HolderKind::Joined }
     }
 
-    pub(in crate::inspect) fn number(&self) -> u64 {
-        self.number
+    pub(in crate::inspect) fn id(&self) -> u64 {
+        self.id
     }
 
     /// Returns the task, or `None` if it has ended or the holder is not a task.

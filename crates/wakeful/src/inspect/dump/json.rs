@@ -9,8 +9,8 @@ use std::panic::Location;
 impl Dump {
     /// Returns the dump as JSON.
     ///
-    /// Times are in milliseconds, sites are `"file:line:column"`. The future of a `block_on` has no
-    /// id; `block_on` is its number.
+    /// Times are in milliseconds, sites are `"file:line:column"`. A task has an `id`,
+    /// the future of a `block_on` has its id in `block_on`.
     ///
     /// ```text
     /// { "runtime": null, "taken_at_ms": 12, "queued": 0,
@@ -69,9 +69,9 @@ pub(in crate::inspect) fn millis(json: &mut Json, time: std::time::Duration) {
     json.plain(time.as_micros() as f64 / 1000.0);
 }
 
-/// Returns the number that identifies the future of a `block_on`.
+/// Returns the id of the future of a `block_on`.
 fn block_on(task: &TaskInfo) -> Option<u32> {
-    task.is_block_on().then_some(task.number as u32)
+    task.is_block_on().then_some(task.id as u32)
 }
 
 /// Writes the fields that identify a task.
@@ -112,7 +112,7 @@ fn task(json: &mut Json, task: &TaskDump) {
         data(json, task.info());
         json.field("spawned_at", |json| site(json, task.info().spawned_at()));
         json.field("parent", |json| json.option(task.parent(), Json::plain));
-        let parent = task.parent.filter(|_| task.spawned_by_block_on()).map(|number| number as u32);
+        let parent = task.parent.filter(|_| task.spawned_by_block_on()).map(|id| id as u32);
         json.field("parent_block_on", |json| json.option(parent, Json::plain));
         task_state(json, task);
         json.field("waiting_on", |json| json.option(task.waiting_on(), wait));

@@ -142,7 +142,7 @@ impl Dump {
         }
         scheduler
             .each_task(&mut |task| tasks.push(TaskDump::of_task(&task, &workers, &elsewhere, now)));
-        tasks.sort_by_key(|task| (!task.info().is_block_on(), task.info().number));
+        tasks.sort_by_key(|task| (!task.info().is_block_on(), task.info().id));
         name_holders(&mut tasks);
         find_parents(&mut tasks);
         let workers = workers
@@ -165,10 +165,10 @@ impl Dump {
     ///
     /// The report of a task that spins or loops counts while the task is alive.
     pub(crate) fn with_findings(self, found: Vec<Report>, recent: Vec<(Duration, Report)>) -> Self {
-        let is_alive = |number| self.tasks.iter().any(|task| task.info().number == number);
+        let is_alive = |id| self.tasks.iter().any(|task| task.info().id == id);
         let is_over = |report: &Report| match report {
-            Report::Spinning(spinning) => !is_alive(spinning.task().number),
-            Report::FutileLoop(futile) => !is_alive(futile.task().number),
+            Report::Spinning(spinning) => !is_alive(spinning.task().id),
+            Report::FutileLoop(futile) => !is_alive(futile.task().id),
             _ => false,
         };
         // A scan has a dump of its own for a stuck `block_on`, which says the same.
@@ -391,22 +391,22 @@ impl<'a> IntoIterator for &'a Dump {
     }
 }
 
-/// Fills in the tasks that the holders' numbers refer to.
+/// Fills in the tasks that the holders' ids refer to.
 fn name_holders(tasks: &mut [TaskDump]) {
     let named: BTreeMap<u64, TaskInfo> =
-        tasks.iter().map(|task| (task.info().number, task.info().clone())).collect();
+        tasks.iter().map(|task| (task.info().id, task.info().clone())).collect();
     for holder in tasks.iter_mut().flat_map(|task| &mut task.waiting).flat_map(|w| &mut w.holders) {
-        holder.task = named.get(&holder.number).cloned();
+        holder.task = named.get(&holder.id).cloned();
     }
 }
 
-/// Finds each task's parent. A task stores the lower half of its parent's number, which is unique
+/// Finds each task's parent. A task stores the lower half of its parent's id, which is unique
 /// among the tasks that are alive.
 fn find_parents(tasks: &mut [TaskDump]) {
-    let numbers: BTreeMap<u32, u64> =
-        tasks.iter().map(|task| (task.info().number as u32, task.info().number)).collect();
+    let ids: BTreeMap<u32, u64> =
+        tasks.iter().map(|task| (task.info().id as u32, task.info().id)).collect();
     for task in tasks {
         let half = task.parent_half;
-        task.parent = numbers.get(&half).copied().filter(|_| half != 0);
+        task.parent = ids.get(&half).copied().filter(|_| half != 0);
     }
 }

@@ -41,7 +41,7 @@ use std::time::Duration;
 pub struct TaskDump {
     info: TaskInfo,
     pub(super) parent: Option<u64>,
-    /// The lower half of the parent's number.
+    /// The lower half of the parent's id.
     pub(super) parent_half: u32,
     /// The address of its cell, or 0 for the future of a `block_on`.
     pub(super) cell: usize,
@@ -220,9 +220,9 @@ impl TaskDump {
         &self.info
     }
 
-    /// Returns the number of the task or `block_on` that spawned it.
+    /// Returns the id of the task or `block_on` that spawned it.
     #[cfg(feature = "page")]
-    pub(in crate::inspect) fn parent_number(&self) -> Option<u64> {
+    pub(in crate::inspect) fn parent_id(&self) -> Option<u64> {
         self.parent
     }
 
@@ -280,7 +280,7 @@ impl TaskDump {
     /// # }
     /// ```
     pub fn parent(&self) -> Option<Id> {
-        self.parent.filter(|number| !is_block_on_id(*number)).map(Id::from_u64)
+        self.parent.filter(|id| !is_block_on_id(*id)).map(Id::from_u64)
     }
 
     /// Returns whether the future of a running `block_on` spawned the task.

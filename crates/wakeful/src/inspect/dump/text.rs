@@ -139,7 +139,7 @@ impl<'a> Tree<'a> {
             self.roots.iter().rev().map(|task| (0, *task)).collect();
         while let Some((depth, task)) = next.pop() {
             write_task(f, &"  ".repeat(depth.min(16) + 1), task)?;
-            let children = self.children.get(&task.info().number);
+            let children = self.children.get(&task.info().id);
             next.extend(children.into_iter().flatten().rev().map(|task| (depth + 1, *task)));
         }
         Ok(())

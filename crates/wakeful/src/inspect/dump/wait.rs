@@ -101,7 +101,7 @@ impl WaitDump {
         let read = |record: &BlockOnRecord, wakers: usize| {
             Self::read_all(&record.waiting, || record.poll_stamp(), wakers as u64, now)
         };
-        let is_inside = |record: &BlockOnRecord| record.outer() == task.number;
+        let is_inside = |record: &BlockOnRecord| record.outer() == task.id;
         let threads = blocked_threads().into_iter();
         let threads = threads.filter(|it| it.is_waiting() && is_inside(&it.record));
         let mut waits: Vec<Self> =
@@ -138,7 +138,7 @@ impl WaitDump {
                     let owners = resource.owners().into_iter();
                     owners
                         .map(|owner| HolderDump {
-                            number: owner.task,
+                            id: owner.task,
                             task: None,
                             site: owner.site,
                             granted: owner.granted_unpolled,
@@ -187,7 +187,7 @@ impl WaitDump {
         self.kind.phrase()
     }
 
-    /// Returns a number that is equal for all tasks that wait for the same resource.
+    /// Returns an id that is equal for all tasks that wait for the same resource.
     ///
     /// It is the id of a task, a file descriptor, a process id or an address.
     ///
@@ -460,7 +460,7 @@ mod tests {
         };
         let stays = read(&|_| ());
         assert!(stays.is_certain());
-        assert_eq!(stays.holders.iter().map(|holder| holder.number).collect::<Vec<_>>(), [5]);
+        assert_eq!(stays.holders.iter().map(|holder| holder.id).collect::<Vec<_>>(), [5]);
         // `read` asks for the stamp before the first read and before the second.
         const SECOND_READ: u32 = 2;
         let leaves = read(&|call| {

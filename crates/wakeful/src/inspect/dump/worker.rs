@@ -100,7 +100,7 @@ impl WorkerDump {
                 (WorkerState::Polling, info(tasks.iter().find(|task| task.cell == cell)), duration)
             }
             WorkerActivity::PollsRoot(root, _) => {
-                let root = tasks.iter().find(|task| task.info().number == root);
+                let root = tasks.iter().find(|task| task.info().id == root);
                 (WorkerState::Polling, info(root), None)
             }
         };

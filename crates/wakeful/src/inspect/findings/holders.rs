@@ -16,14 +16,14 @@ use std::time::Duration;
 /// How far the waits of a holder are followed.
 const MAX_STEPS: usize = 8;
 
-/// The tasks of a runtime by their numbers, collected when the first one is looked for.
+/// The tasks of a runtime by their ids, collected when the first one is looked for.
 pub(super) struct Tasks<'a> {
     scheduler: &'a dyn Inspectable,
     collected: OnceCell<Collected>,
 }
 
 struct Collected {
-    by_number: HashMap<u64, TaskRef>,
+    by_id: HashMap<u64, TaskRef>,
     workers: Vec<WorkerSnapshot>,
     elsewhere: Vec<usize>,
 }
@@ -34,34 +34,34 @@ impl<'a> Tasks<'a> {
     }
 
     fn collect(&self) -> Collected {
-        let mut by_number = HashMap::new();
+        let mut by_id = HashMap::new();
         self.scheduler.each_task(&mut |task| {
-            by_number.insert(task.header().id.get(), task);
+            by_id.insert(task.header().id.get(), task);
         });
         let (workers, elsewhere) = (self.scheduler.workers(), self.scheduler.running_elsewhere());
-        Collected { by_number, workers, elsewhere }
+        Collected { by_id, workers, elsewhere }
     }
 
-    /// Finds a task or `block_on` future of the runtime by its number.
-    pub(super) fn find(&self, number: u64) -> Option<TaskDump> {
+    /// Finds a task or `block_on` future of the runtime by its id.
+    pub(super) fn find(&self, id: u64) -> Option<TaskDump> {
         let config = &self.scheduler.base().config;
         let now = config.env.clock.elapsed();
-        if is_block_on_id(number) {
+        if is_block_on_id(id) {
             let roots = self.scheduler.block_ons();
-            let root = roots.iter().find(|root| root.record.id == number)?;
+            let root = roots.iter().find(|root| root.record.id == id)?;
             return TaskDump::of_block_on(root, config.block_on_name.as_deref(), now);
         }
         let all = self.collected.get_or_init(|| self.collect());
-        Some(TaskDump::of_task(all.by_number.get(&number)?, &all.workers, &all.elsewhere, now))
+        Some(TaskDump::of_task(all.by_id.get(&id)?, &all.workers, &all.elsewhere, now))
     }
 
     /// Returns whether a task or `block_on` future has spawned a living task, other than `except`.
-    pub(super) fn has_other_child(&self, number: u64, except: u64) -> bool {
+    pub(super) fn has_other_child(&self, id: u64, except: u64) -> bool {
         let all = self.collected.get_or_init(|| self.collect());
-        // The header has the lower half of the parent's number.
-        all.by_number.iter().any(|(child, task)| {
+        // The header has the lower half of the parent's id.
+        all.by_id.iter().any(|(child, task)| {
             *child != except
-                && task.header().parent.get() == number as u32
+                && task.header().parent.get() == id as u32
                 && !task.state().has(COMPLETE)
         })
     }
@@ -111,7 +111,7 @@ fn is_excused(tasks: &Tasks<'_>, task: &TaskDump) -> bool {
             return true;
         }
         let Some(next) = wait.holders().first() else { return false };
-        match tasks.find(next.number()) {
+        match tasks.find(next.id()) {
             Some(next) => at = next,
             None => return false,
         }

@@ -56,7 +56,7 @@ type ToldHolder = (u64, Vec<Option<&'static Location<'static>>>);
 enum Key {
     /// The number of a contended resource, and the numbers of its owners.
     Held(u64, Vec<u64>),
-    /// The number of a task.
+    /// The id of a task.
     Panic(u64),
     /// The number of a closure.
     Aborted(u64),
@@ -137,12 +137,12 @@ impl Findings {
         self.note_stalls(&mut round, scheduler, stalls, after.saturating_mul(STALL));
         self.note_holders(&mut round, scheduler, walk.take_contended(), after);
         for (task, is_closure) in walk.panicked {
-            round.note(Key::Panic(task.number), Duration::MAX, after, |since| {
+            round.note(Key::Panic(task.id), Duration::MAX, after, |since| {
                 Some(Report::UnawaitedPanic(UnawaitedPanic::new(task, is_closure, since)))
             });
         }
         for task in walk.aborted {
-            round.note(Key::Aborted(task.number), Duration::MAX, after, |since| {
+            round.note(Key::Aborted(task.id), Duration::MAX, after, |since| {
                 Some(Report::AbortedClosure(AbortedClosure::new(task, since)))
             });
         }
@@ -171,7 +171,7 @@ impl Findings {
                 continue;
             }
             let mut is_put_off = false;
-            let oldest = group.oldest.wait.task.number;
+            let oldest = group.oldest.wait.task.id;
             round.note(Key::Stalled(key, oldest), group.oldest.wait.waited, patience, |_| {
                 is_put_off = reported == MAX_REPORTS;
                 let cause = (!is_put_off).then(|| group.oldest.cause(&tasks)).flatten()?;
@@ -195,8 +195,8 @@ impl Findings {
         contended: Vec<Contended>,
         after: Duration,
     ) {
-        let numbers: BTreeSet<u64> = contended.iter().map(Contended::resource_id).collect();
-        self.told_holders.retain(|(resource, _)| numbers.contains(resource));
+        let ids: BTreeSet<u64> = contended.iter().map(Contended::resource_id).collect();
+        self.told_holders.retain(|(resource, _)| ids.contains(resource));
         let (tasks, mut reported) = (Tasks::new(scheduler), 0);
         for contended in contended {
             let Some((key, owners)) = contended.owned_by() else { continue };

@@ -123,8 +123,8 @@ impl StallCandidate {
             _ => None,
         };
         let is_stalled = match wait.kind {
-            WaitKind::Semaphore => stall.task == task.number && stall.count > stall.of,
-            WaitKind::MpscSend => receiver.is_none_or(|receiver| receiver.task == task.number),
+            WaitKind::Semaphore => stall.task == task.id && stall.count > stall.of,
+            WaitKind::MpscSend => receiver.is_none_or(|receiver| receiver.task == task.id),
             _ => true,
         };
         let mut exits = Vec::new();
@@ -176,12 +176,12 @@ impl StallCandidate {
                 None => StallCause::NeverReceived { capacity: of, made_at },
             },
             // The sender may have been moved to it.
-            _ if tasks.has_other_child(task, self.wait.task.number) => return None,
-            _ if task == self.wait.task.number => StallCause::KeptSender { by: None, made_at },
+            _ if tasks.has_other_child(task, self.wait.task.id) => return None,
+            _ if task == self.wait.task.id => StallCause::KeptSender { by: None, made_at },
             _ => {
                 let keeper = tasks.find(task)?;
                 let by = Some(keeper.info().clone());
-                waits_only_for(&keeper, self.wait.task.number)
+                waits_only_for(&keeper, self.wait.task.id)
                     .then_some(StallCause::KeptSender { by, made_at })?
             }
         };
@@ -190,11 +190,11 @@ impl StallCandidate {
 }
 
 /// Returns whether a task waits for the end of this one, and for nothing else.
-fn waits_only_for(task: &TaskDump, number: u64) -> bool {
+fn waits_only_for(task: &TaskDump, id: u64) -> bool {
     let [wait] = task.waits() else { return false };
     let joins = wait.wait_kind() == WaitKind::Join
         // A set of tasks has several: it waits for the end of any of them.
-        && matches!(wait.holders(), [holder] if holder.number() == number);
+        && matches!(wait.holders(), [holder] if holder.id() == id);
     task.state() == TaskState::Waiting && task.wakers() == 1 && !wait.is_earlier() && joins
 }
 

@@ -153,7 +153,7 @@ impl Walk {
 }
 
 impl Contended {
-    /// Returns the number that dumps show for the resource.
+    /// Returns the id that dumps show for the resource.
     pub(super) fn resource_id(&self) -> u64 {
         ResourceRecord::display_number(self.record.target().target())
     }
@@ -167,8 +167,8 @@ impl Contended {
             return None;
         }
         owners.sort_by_key(|owner| owner.task);
-        let numbers = owners.iter().map(|owner| owner.task).collect();
-        Some((Key::Held(self.resource_id(), numbers), owners))
+        let ids = owners.iter().map(|owner| owner.task).collect();
+        Some((Key::Held(self.resource_id(), ids), owners))
     }
 }
 

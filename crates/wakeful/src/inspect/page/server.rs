@@ -164,10 +164,10 @@ impl Client {
         }
     }
 
-    /// Returns whether the client has closed the connection, by a read that does not wait.
+    /// Reads without waiting. Returns whether the client has closed the connection.
     ///
     /// A client of a stream sends nothing. If it does, it counts as gone.
-    fn is_gone(&mut self) -> bool {
+    fn detect_close(&mut self) -> bool {
         let nonblocking = |client: &Self, on| match &client.socket {
             Socket::Tcp(client) => client.set_nonblocking(on),
             Socket::Unix(client) => client.set_nonblocking(on),
@@ -430,7 +430,7 @@ impl Server {
                 let _ = client.write_all(self.api.event(Events::Gone).as_bytes());
                 return;
             }
-            if client.is_gone() {
+            if client.detect_close() {
                 return;
             }
         }

@@ -54,9 +54,9 @@ impl Cycle {
     }
 
     fn repeat_key(&self) -> Vec<u64> {
-        let mut tasks: Vec<u64> = self.edges.iter().map(|edge| edge.task.number).collect();
+        let mut tasks: Vec<u64> = self.edges.iter().map(|edge| edge.task.id).collect();
         tasks.sort_unstable();
-        // Nested `block_on`s of one thread have one number, so the resources tell them apart.
+        // Nested `block_on`s of one thread have one id, so the resources tell them apart.
         let mut resources: Vec<u64> = self.edges.iter().map(|edge| edge.resource_id).collect();
         resources.sort_unstable();
         tasks.extend(resources);

@@ -129,7 +129,7 @@ impl FutileLoop {
 
     pub(super) fn repeat_key(&self) -> Vec<u64> {
         let site = self.site.map_or(0, |site| std::ptr::from_ref(site).addr() as u64);
-        vec![self.task.number, site]
+        vec![self.task.id, site]
     }
 
     /// Says why the result stays the same.

@@ -19,7 +19,7 @@ impl Report {
     /// Returns the report as a JSON object on one line.
     ///
     /// `time` is RFC 3339 in UTC, sites are `"file:line:column"`, and `message` is the text of the
-    /// report. The future of a `block_on` has no id; `block_on` is its number.
+    /// report. A task has an `id`, the future of a `block_on` has its id in `block_on`.
     ///
     /// ```text
     /// { "time": "2026-11-18T03:04:05.678Z", "kind": "deadlock", "certainty": "suspected",

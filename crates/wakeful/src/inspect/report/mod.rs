@@ -375,11 +375,11 @@ impl Report {
     fn task(&self) -> u64 {
         match self {
             Report::Orphan(orphan) => orphan.id().as_u64(),
-            Report::UnobservedPanic(panic) => panic.task().number,
-            Report::SlowHolder(slow) => slow.holders()[0].task().number,
-            Report::UnawaitedPanic(panic) => panic.task().number,
-            Report::AbortedClosure(closure) => closure.task().number,
-            Report::Stalled(stalled) => stalled.task().number,
+            Report::UnobservedPanic(panic) => panic.task().id,
+            Report::SlowHolder(slow) => slow.holders()[0].task().id,
+            Report::UnawaitedPanic(panic) => panic.task().id,
+            Report::AbortedClosure(closure) => closure.task().id,
+            Report::Stalled(stalled) => stalled.task().id,
             other => other.repeat_key().and_then(|tasks| tasks.first().copied()).unwrap_or(0),
         }
     }
@@ -396,13 +396,13 @@ impl Report {
             | Report::AbortedClosure(_)
             | Report::Stalled(_) => None,
             Report::NeverPolled(_) | Report::SlowShutdown(_) => None,
-            Report::Blocked(blocked) => Some(vec![blocked.task().number]),
-            Report::Spinning(spinning) => Some(vec![spinning.task().number]),
+            Report::Blocked(blocked) => Some(vec![blocked.task().id]),
+            Report::Spinning(spinning) => Some(vec![spinning.task().id]),
             Report::FutileLoop(futile) => Some(futile.repeat_key()),
             Report::Deadlock(deadlock) => Some(deadlock.repeat_key()),
             Report::Futurelock(futurelock) => Some(futurelock.repeat_key()),
             Report::StuckBlockOn(stuck) => {
-                Some(vec![stuck.block_on().number, u64::from(stuck.poll_number)])
+                Some(vec![stuck.block_on().id, u64::from(stuck.poll_number)])
             }
         }
     }

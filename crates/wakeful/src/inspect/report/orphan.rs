@@ -85,7 +85,7 @@ impl Orphan {
 impl Orphan {
     /// Returns the task's id.
     pub fn id(&self) -> Id {
-        Id::from_u64(self.task.number)
+        Id::from_u64(self.task.id)
     }
 
     /// Returns the task's name, if it has one.

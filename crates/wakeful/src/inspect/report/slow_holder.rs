@@ -186,7 +186,7 @@ impl SlowHolder {
         self.wait.name()
     }
 
-    /// Returns a number that is equal for all tasks that wait for the same resource.
+    /// Returns an id that is equal for all tasks that wait for the same resource.
     pub fn resource_id(&self) -> u64 {
         self.resource_id
     }

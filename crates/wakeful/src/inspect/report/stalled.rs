@@ -122,7 +122,7 @@ impl Stalled {
         self.site
     }
 
-    /// Returns the number that dumps show for the resource.
+    /// Returns the id that dumps show for the resource.
     pub fn resource_id(&self) -> u64 {
         self.resource_id
     }

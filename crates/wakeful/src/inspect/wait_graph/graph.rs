@@ -85,11 +85,11 @@ impl Graph {
     fn add(&mut self, node: Option<Node>, parent: Option<u32>, runtime: usize) {
         match node {
             Some(node) if node.may_be_stuck() => {
-                let number = node.waiter.number();
+                let id = node.waiter.id();
                 if runtime > 0 {
-                    self.runtime_of.insert(number, runtime);
+                    self.runtime_of.insert(id, runtime);
                 }
-                drop(self.nodes.insert(number, node));
+                drop(self.nodes.insert(id, node));
             }
             node => {
                 self.others += 1;
@@ -108,23 +108,23 @@ impl Graph {
 
     /// Returns the name of `block_on` futures and the time of the observation, in the runtime of this
     /// node.
-    fn runtime_of(&self, number: u64) -> &(Option<String>, Duration) {
-        &self.runtimes[self.runtime_of.get(&number).copied().unwrap_or(0)]
+    fn runtime_of(&self, id: u64) -> &(Option<String>, Duration) {
+        &self.runtimes[self.runtime_of.get(&id).copied().unwrap_or(0)]
     }
 
     /// Returns the time of the observation, on the clock of this node's runtime.
-    pub(super) fn taken_at(&self, number: u64) -> Duration {
-        self.runtime_of(number).1
+    pub(super) fn taken_at(&self, id: u64) -> Duration {
+        self.runtime_of(id).1
     }
 
     /// Returns how the runtime of this node calls the futures of `block_on`.
-    pub(super) fn block_on_name(&self, number: u64) -> Option<&str> {
-        self.runtime_of(number).0.as_deref()
+    pub(super) fn block_on_name(&self, id: u64) -> Option<&str> {
+        self.runtime_of(id).0.as_deref()
     }
 
     /// Returns whether a node of the cycle is one of the scanned runtime.
     pub(super) fn is_own(&self, cycle: &[Step<'_>]) -> bool {
-        cycle.iter().any(|step| !self.runtime_of.contains_key(&step.number))
+        cycle.iter().any(|step| !self.runtime_of.contains_key(&step.id))
     }
 
     /// Returns whether a node depends on a task that is not one of this runtime.
@@ -160,36 +160,35 @@ impl Graph {
         for id in self.nodes.values().flat_map(Node::joined_tasks) {
             *awaited.entry(id).or_default() += 1;
         }
-        for (number, node) in &self.nodes {
+        for (id, node) in &self.nodes {
             // A task is joined by one waiter. A `block_on` future whose handle has moved to another
             // task keeps a stale wait record, so its edge does not count.
-            let is_stale =
-                is_block_on_id(*number) && node.joined_tasks().any(|id| awaited[&id] > 1);
+            let is_stale = is_block_on_id(*id) && node.joined_tasks().any(|id| awaited[&id] > 1);
             if is_stale || !(scope == Scope::WithExits || node.is_settled()) {
-                not_stuck.push(*number);
+                not_stuck.push(*id);
             }
             for (edge, owner) in node.owners() {
                 match self.nodes.get(&owner.task) {
                     // Runtimes with `shuffle_tasks` use the same task ids. If no waiter joins the task
                     // with this id, the joined task is one of another runtime.
                     Some(holder) if edge.joined_task().is_none() || holder.waiter.is_awaited() => {
-                        waiters.entry(owner.task).or_default().push(*number);
+                        waiters.entry(owner.task).or_default().push(*id);
                     }
-                    _ => not_stuck.push(*number),
+                    _ => not_stuck.push(*id),
                 }
             }
             for edge in node.edges.iter().filter(|edge| edge.is_often_moved()) {
                 for owner in &edge.holders {
-                    child_waiters.entry(owner.task as u32).or_default().push(*number);
+                    child_waiters.entry(owner.task as u32).or_default().push(*id);
                 }
             }
         }
         let parents = self.parents_of_others.iter();
         not_stuck.extend(parents.flat_map(|parent| child_waiters.remove(parent)).flatten());
-        while let Some(number) = not_stuck.pop() {
-            if stuck.remove(&number) {
-                not_stuck.extend(waiters.remove(&number).into_iter().flatten());
-                let parent = self.nodes[&number].waiter.parent();
+        while let Some(id) = not_stuck.pop() {
+            if stuck.remove(&id) {
+                not_stuck.extend(waiters.remove(&id).into_iter().flatten());
+                let parent = self.nodes[&id].waiter.parent();
                 let children = parent.and_then(|parent| child_waiters.remove(&parent));
                 not_stuck.extend(children.into_iter().flatten());
             }
@@ -213,10 +212,10 @@ impl Graph {
                 at = step.owner.task;
             }
             // The path has run into itself: its tail is a cycle, its head a way that leads there.
-            if let Some(begin) = path.iter().position(|step| step.number == at) {
+            if let Some(begin) = path.iter().position(|step| step.id == at) {
                 let mut cycle = path.split_off(begin);
                 self.widen(&mut cycle, &ways);
-                seen.extend(cycle.iter().map(|step| step.number));
+                seen.extend(cycle.iter().map(|step| step.id));
                 cycles.push(self.with_other_waits(cycle));
             }
         }
@@ -230,16 +229,15 @@ impl Graph {
     fn widen<'a>(&'a self, cycle: &mut Vec<Step<'a>>, ways: &BTreeSet<u64>) {
         let mut at = 0;
         while at < cycle.len() {
-            let Step { number, edge, owner } = cycle[at];
-            let is_new =
-                |it: &u64| ways.contains(it) && cycle.iter().all(|step| step.number != *it);
+            let Step { id, edge, owner } = cycle[at];
+            let is_new = |it: &u64| ways.contains(it) && cycle.iter().all(|step| step.id != *it);
             let between = edge.all().filter(|it| is_new(&it.task)).find_map(|it| {
                 let next = self.nodes[&it.task].owners().find(|(_, to)| to.task == owner.task);
-                next.map(|(edge, owner)| (it, Step { number: it.task, edge, owner }))
+                next.map(|(edge, owner)| (it, Step { id: it.task, edge, owner }))
             });
             match between {
                 Some((via, step)) => {
-                    cycle[at] = Step { number, edge, owner: via };
+                    cycle[at] = Step { id, edge, owner: via };
                     cycle.insert(at + 1, step);
                 }
                 None => at += 1,
@@ -253,13 +251,13 @@ impl Graph {
         for step in &cycle {
             let begin = all.len();
             all.push(*step);
-            for edge in &self.nodes[&step.number].edges {
+            for edge in &self.nodes[&step.id].edges {
                 let is_told = |told: &Step<'_>| told.edge.wait.target == edge.wait.target;
-                let is_in_cycle = |owner: &&Owner| cycle.iter().any(|it| it.number == owner.task);
+                let is_in_cycle = |owner: &&Owner| cycle.iter().any(|it| it.id == owner.task);
                 if let Some(owner) = edge.all().find(is_in_cycle)
                     && !all[begin..].iter().any(is_told)
                 {
-                    all.push(Step { number: step.number, edge, owner });
+                    all.push(Step { id: step.id, edge, owner });
                 }
             }
         }
@@ -267,10 +265,10 @@ impl Graph {
     }
 
     /// Returns the task that this one waits for, if that is known.
-    pub(super) fn next_of(&self, number: u64) -> Option<u64> {
-        self.nodes.get(&number).and_then(|node| {
+    pub(super) fn next_of(&self, id: u64) -> Option<u64> {
+        self.nodes.get(&id).and_then(|node| {
             let owners = || node.owners().map(|(_, owner)| owner.task);
-            owners().find(|owner| *owner != number).or_else(|| owners().next())
+            owners().find(|owner| *owner != id).or_else(|| owners().next())
         })
     }
 
@@ -279,10 +277,10 @@ impl Graph {
         let mut ways = stuck.clone();
         let mut steps: BTreeMap<u64, usize> = BTreeMap::new();
         let mut waiters: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-        for &number in stuck {
-            let owners = self.nodes[&number].owners().filter(|(_, it)| stuck.contains(&it.task));
-            steps.insert(number, owners.clone().count());
-            owners.for_each(|(_, owner)| waiters.entry(owner.task).or_default().push(number));
+        for &id in stuck {
+            let owners = self.nodes[&id].owners().filter(|(_, it)| stuck.contains(&it.task));
+            steps.insert(id, owners.clone().count());
+            owners.for_each(|(_, owner)| waiters.entry(owner.task).or_default().push(id));
         }
         let mut ends: Vec<u64> = stuck.iter().copied().filter(|it| steps[it] == 0).collect();
         while let Some(end) = ends.pop() {
@@ -298,12 +296,11 @@ impl Graph {
     }
 
     /// Returns the edge to follow: the first whose owner is another task, or else the first.
-    fn step(&self, number: u64, ways: &BTreeSet<u64>) -> Option<Step<'_>> {
-        let owners =
-            || self.nodes[&number].owners().filter(|(_, owner)| ways.contains(&owner.task));
-        let other = owners().find(|(_, owner)| owner.task != number);
+    fn step(&self, id: u64, ways: &BTreeSet<u64>) -> Option<Step<'_>> {
+        let owners = || self.nodes[&id].owners().filter(|(_, owner)| ways.contains(&owner.task));
+        let other = owners().find(|(_, owner)| owner.task != id);
         let (edge, owner) = other.or_else(|| owners().next())?;
-        Some(Step { number, edge, owner })
+        Some(Step { id, edge, owner })
     }
 }
 
@@ -319,7 +316,7 @@ pub(super) enum Scope {
 /// One step along a cycle: a node, one of its edges, and the owner that the step leads to.
 #[derive(Clone, Copy)]
 pub(super) struct Step<'a> {
-    pub(super) number: u64,
+    pub(super) id: u64,
     pub(super) edge: &'a WaitEdge,
     pub(super) owner: &'a Owner,
 }

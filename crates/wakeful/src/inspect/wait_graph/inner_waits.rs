@@ -89,8 +89,8 @@ impl InnerWaits {
 
     /// Returns the waiter, with what its thread waits for inside of it.
     pub(super) fn wrap(&self, waiter: Waiter) -> Waiter {
-        let number = waiter.number();
-        let Some(inner) = self.0.get(&number).filter(|inner| inner.wakers(number).is_some()) else {
+        let id = waiter.id();
+        let Some(inner) = self.0.get(&id).filter(|inner| inner.wakers(id).is_some()) else {
             return waiter;
         };
         let record = inner.outer_record();

@@ -190,22 +190,22 @@ const MAX_REMEMBERED: usize = 4096;
 /// The next scan finds the list. The set withdraws it when its tasks change. A task that does not list
 /// them, because it skips the set in that poll, is not asked for ever.
 fn wake_awaiters_of_sets(graph: &Graph) {
-    // By number: the polls before the last request, and the requests in a row.
+    // By id: the polls before the last request, and the requests in a row.
     static REQUESTS: Mutex<BTreeMap<u64, (u32, u32)>> = Mutex::new(BTreeMap::new());
     // A runtime with `shuffle_tasks` runs its tasks in the order of its seed, so the scan wakes none.
     if !id::are_unique() {
         return;
     }
-    let is_remembered = |number: &u64| graph.sets.iter().any(|waiter| waiter.number() == *number);
+    let is_remembered = |id: &u64| graph.sets.iter().any(|waiter| waiter.id() == *id);
     let asked: Vec<&Waiter> = {
         let mut requests = ignore_poison(REQUESTS.lock());
         // A node has listed the tasks of its set.
-        requests.retain(|number, _| !graph.nodes.contains_key(number));
+        requests.retain(|id, _| !graph.nodes.contains_key(id));
         if requests.len() > MAX_REMEMBERED {
-            requests.retain(|number, _| is_remembered(number));
+            requests.retain(|id, _| is_remembered(id));
         }
         let claims = |waiter: &&Waiter| {
-            let (polls, count) = requests.entry(waiter.number()).or_default();
+            let (polls, count) = requests.entry(waiter.id()).or_default();
             let now = waiter.polls();
             // One poll followed the request. More of them had other causes.
             *count = if now.wrapping_sub(*polls) > 1 { 1 } else { *count + 1 };
@@ -268,7 +268,7 @@ fn report_stuck(
                 return;
             }
         };
-        let Some(info) = waiter.info(graph.block_on_name(waiter.number())) else { continue };
+        let Some(info) = waiter.info(graph.block_on_name(waiter.id())) else { continue };
         let reason = if waiter.wakers() == Some(0) { NoRescueReason::WakersGone } else { reason };
         let dump = Dump::take(scheduler, runtime);
         let stuck = StuckBlockOn::new(info, poll_number, reason, dump)
@@ -298,7 +298,7 @@ fn report_without_wakers(
             found.again_in = Some(Duration::ZERO);
             continue;
         }
-        let Some(info) = node.waiter.info(graph.block_on_name(node.waiter.number())) else {
+        let Some(info) = node.waiter.info(graph.block_on_name(node.waiter.id())) else {
             continue;
         };
         let dump = Dump::take(scheduler, runtime);

@@ -46,7 +46,7 @@ pub(super) struct WaitEdge {
 
 impl WaitEdge {
     /// Reads the owners of the resource of a linked wait. Returns `None` if they are not known.
-    fn read(wait: Wait, number: u64, is_only_wait: bool) -> Option<Self> {
+    fn read(wait: Wait, id: u64, is_only_wait: bool) -> Option<Self> {
         let (holders, queued_ahead, may_have_moved) = match wait.target.target() {
             WaitTarget::Number(_) => return None,
             WaitTarget::Task(id) => {
@@ -55,12 +55,12 @@ impl WaitEdge {
             WaitTarget::Record(index) => {
                 let resource = ResourceRecord::at(index)?;
                 // A node that waits once for the resource is not ahead of itself.
-                let is_ahead = |ahead: &Owner| !is_only_wait || ahead.task != number;
+                let is_ahead = |ahead: &Owner| !is_only_wait || ahead.task != id;
                 let ahead = resource.partial_waiter().filter(is_ahead);
                 (resource.known_owners()?, ahead, resource.may_have_moved())
             }
         };
-        let is_own = wait.kind == WaitKind::MpscSend && holders.iter().all(|h| h.task == number);
+        let is_own = wait.kind == WaitKind::MpscSend && holders.iter().all(|h| h.task == id);
         (!is_own).then_some(Self { wait, holders, queued_ahead, may_have_moved })
     }
 
@@ -137,7 +137,7 @@ impl Node {
         if self.wakers < direct || self.wakers == 0 || !(is_exact || is_complete) {
             return None;
         }
-        let number = self.waiter.number();
+        let id = self.waiter.id();
         let counts =
             |it: &&RecordedWait| it.link == Link::Direct || (!is_exact && it.link != Link::None);
         let linked = recorded.iter().filter(counts);
@@ -146,7 +146,7 @@ impl Node {
                 let is_same = |other: &&RecordedWait| {
                     other.link != Link::None && other.wait.target == it.wait.target
                 };
-                WaitEdge::read(it.wait, number, recorded.iter().filter(is_same).count() == 1)
+                WaitEdge::read(it.wait, id, recorded.iter().filter(is_same).count() == 1)
             })
             .collect::<Option<_>>()?;
         let waited = recorded.iter().map(|it| since(now, it.wait.since_ms)).min()?;
@@ -157,7 +157,7 @@ impl Node {
         // Another branch of the same task probably holds the resource and waits for such an exit: a
         // permit, or a lock that it acquired at the site at which this branch waits.
         let is_exit_of_holder = |edge: &WaitEdge| {
-            edge.all().filter(|owner| owner.task == number).any(|owner| {
+            edge.all().filter(|owner| owner.task == id).any(|owner| {
                 edge.wait.kind == WaitKind::Semaphore || owner.site == Some(edge.wait.site)
             })
         };

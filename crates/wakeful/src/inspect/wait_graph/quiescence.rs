@@ -138,9 +138,9 @@ impl Quiescence {
         own.filter(|(waiter, _)| matches!(waiter, Waiter::BlockOn(_)))
     }
 
-    /// Returns the waiter with this number.
-    pub(super) fn find(&self, number: u64) -> Option<&Waiter> {
-        self.waiters.iter().map(|it| &it.waiter).find(|waiter| waiter.number() == number)
+    /// Returns the waiter with this id.
+    pub(super) fn find(&self, id: u64) -> Option<&Waiter> {
+        self.waiters.iter().map(|it| &it.waiter).find(|waiter| waiter.id() == id)
     }
 }
 

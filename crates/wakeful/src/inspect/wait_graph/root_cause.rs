@@ -27,9 +27,9 @@ pub(super) fn find_root_cause(
     quiet: &Quiescence,
 ) -> RootCauseSearch {
     let mut chain = vec![block_on];
-    while let Some(next) = graph.next_of(chain[chain.len() - 1].number()) {
+    while let Some(next) = graph.next_of(chain[chain.len() - 1].id()) {
         match quiet.find(next) {
-            Some(waiter) if chain.iter().all(|it| it.number() != next) => chain.push(waiter),
+            Some(waiter) if chain.iter().all(|it| it.id() != next) => chain.push(waiter),
             _ => return RootCauseSearch::Ended(None),
         }
     }
@@ -53,7 +53,7 @@ pub(super) fn find_root_cause(
     let step = |waiter: &Waiter| {
         let wait = waiter.record().read()?;
         Some(WaitStep {
-            task: waiter.info(graph.block_on_name(waiter.number()))?,
+            task: waiter.info(graph.block_on_name(waiter.id()))?,
             wait: wait.kind,
             site: wait.site,
         })
@@ -61,7 +61,7 @@ pub(super) fn find_root_cause(
     let Some(cause) = step(last) else { return RootCauseSearch::Ended(None) };
     RootCauseSearch::Ended(Some(RootCause {
         cause,
-        waited: since(graph.taken_at(last.number()), since_ms),
+        waited: since(graph.taken_at(last.id()), since_ms),
         has_wakers: last.wakers().is_some_and(|wakers| wakers > 0),
         details,
         held_up: chain.into_iter().rev().filter_map(step).collect(),

@@ -15,13 +15,13 @@ use std::time::Duration;
 impl Graph {
     /// Describes one step of a cycle.
     fn edge(&self, step: &Step<'_>) -> Option<Edge> {
-        let (node, wait) = (&self.nodes[&step.number], &step.edge.wait);
+        let (node, wait) = (&self.nodes[&step.id], &step.edge.wait);
         Some(Edge {
-            task: node.waiter.info(self.block_on_name(step.number))?,
+            task: node.waiter.info(self.block_on_name(step.id))?,
             wait: wait.kind,
             resource_id: ResourceRecord::display_number(wait.target.target()),
             site: wait.site,
-            waited: since(self.taken_at(step.number), wait.since_ms),
+            waited: since(self.taken_at(step.id), wait.since_ms),
             holder: self
                 .nodes
                 .get(&step.owner.task)?
@@ -41,7 +41,7 @@ impl Graph {
     /// `nothing_runs` says that no code of the process can run.
     pub(super) fn report_cycle(&self, cycle: &[Step<'_>], nothing_runs: bool) -> Option<Report> {
         let edges = cycle.iter().map(|step| self.edge(step)).collect::<Option<Vec<_>>>()?;
-        let nodes = || cycle.iter().map(|step| &self.nodes[&step.number]);
+        let nodes = || cycle.iter().map(|step| &self.nodes[&step.id]);
         let basis = match () {
             () if nodes().all(Node::only_joins) && id::are_unique() => Basis::OnlyJoins,
             () if nothing_runs => Basis::NothingRuns,
@@ -72,7 +72,7 @@ impl Graph {
             return (reports, again_in);
         }
         for cycle in self.cycles(&self.stuck(Scope::WithExits)) {
-            let nodes = || cycle.iter().map(|step| &self.nodes[&step.number]);
+            let nodes = || cycle.iter().map(|step| &self.nodes[&step.id]);
             let patience = nodes().map(Node::patience_left).max().unwrap_or_default();
             match () {
                 // Reported from `Scope::Exact`, or by the scan of another runtime.
@@ -115,10 +115,10 @@ impl Graph {
         stuck: &BTreeSet<u64>,
     ) -> Vec<&Node> {
         let config = &scheduler.base().config;
-        let counts = |number: &&u64| {
-            matches!(self.nodes[*number].waiter, Waiter::BlockOn(_))
-                && (!self.nodes[*number].edges.is_empty() || config.always_end_stuck_block_on)
+        let counts = |id: &&u64| {
+            matches!(self.nodes[*id].waiter, Waiter::BlockOn(_))
+                && (!self.nodes[*id].edges.is_empty() || config.always_end_stuck_block_on)
         };
-        stuck.iter().filter(counts).map(|number| &self.nodes[number]).collect()
+        stuck.iter().filter(counts).map(|id| &self.nodes[id]).collect()
     }
 }

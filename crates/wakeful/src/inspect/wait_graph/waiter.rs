@@ -27,11 +27,11 @@ pub(super) enum Waiter {
 }
 
 impl Waiter {
-    pub(super) fn number(&self) -> u64 {
+    pub(super) fn id(&self) -> u64 {
         match self {
             Waiter::Task(task) | Waiter::Queued(task) => task.header().id.get(),
             Waiter::BlockOn(block_on) => block_on.record.id,
-            Waiter::Inner { outer, .. } => outer.number(),
+            Waiter::Inner { outer, .. } => outer.id(),
         }
     }
 
@@ -58,7 +58,7 @@ impl Waiter {
                 let waits = !block_on.record.is_polled() && !block_on.is_woken();
                 waits.then(|| block_on.live_wakers() as u64)
             }
-            Waiter::Inner { outer, inner, .. } => inner.wakers(outer.number()),
+            Waiter::Inner { outer, inner, .. } => inner.wakers(outer.id()),
         }
     }
 
@@ -96,7 +96,7 @@ impl Waiter {
         };
         let (call, polls) =
             record.map_or((0, self.polls()), |record| (record.call_number(), record.polls()));
-        let (waiter, stamp) = (self.number(), self.poll_stamp());
+        let (waiter, stamp) = (self.id(), self.poll_stamp());
         ObservedWait { waiter, call, polls, stamp, wait }
     }
 
@@ -122,7 +122,7 @@ impl Waiter {
         }
     }
 
-    /// Returns the lower half of its parent's number.
+    /// Returns the lower half of its parent's id.
     pub(super) fn parent(&self) -> Option<u32> {
         match self {
             Waiter::Task(task) | Waiter::Queued(task) => {

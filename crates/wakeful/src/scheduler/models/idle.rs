@@ -59,7 +59,7 @@ impl ModelScheduler {
     }
 
     fn notify(&self) {
-        let Some(mut worker) = self.idle.worker_to_wake() else { return };
+        let Some(mut worker) = self.idle.claim_sleeper() else { return };
         let mut tried = Vec::new();
         // As `MultiThread::wake_chosen`.
         while self.is_unstarted(worker) {
@@ -215,7 +215,7 @@ fn a_sleep_is_cancelled_while_the_worker_is_woken() {
         assert!(idle.cancel_sleep(1));
         let pusher = thread::spawn({
             let idle = idle.clone();
-            move || idle.worker_to_wake()
+            move || idle.claim_sleeper()
         });
         start();
         let cancelled = idle.cancel_sleep(0);
@@ -225,7 +225,7 @@ fn a_sleep_is_cancelled_while_the_worker_is_woken() {
         assert!(!idle.start_searching(), "one of two searches already");
         assert!(idle.found_work(), "it was the only searcher");
         assert_eq!(idle.sleep(1, false), BeforeParking::SearchAgain);
-        assert_eq!(idle.worker_to_wake(), Some(1));
+        assert_eq!(idle.claim_sleeper(), Some(1));
     });
 }
 
@@ -249,7 +249,7 @@ fn the_watchdog_sleeps_only_while_all_workers_do() {
             });
             start();
             let awake =
-                if cancelled { idle.cancel_sleep(0) } else { idle.worker_to_wake().is_some() };
+                if cancelled { idle.cancel_sleep(0) } else { idle.claim_sleeper().is_some() };
             assert!(awake);
             if asleep.load(SeqCst) {
                 asleep.swap(false, SeqCst);

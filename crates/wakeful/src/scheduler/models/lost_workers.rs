@@ -129,7 +129,7 @@ fn a_worker_is_taken_back_while_no_thread_starts_for_it() {
         let pusher = thread::spawn({
             let slot = slot.clone();
             move || {
-                if let Some(worker) = slot.idle.worker_to_wake() {
+                if let Some(worker) = slot.idle.claim_sleeper() {
                     assert!(!matches!(try_to_start(&slot, worker, &mut Vec::new()), Err(Some(_))));
                 }
             }
@@ -146,6 +146,6 @@ fn a_worker_is_taken_back_while_no_thread_starts_for_it() {
             assert!(slot.idle.found_work(), "it was the only searcher");
         }
         assert_eq!(slot.idle.sleep(0, false), BeforeParking::SearchAgain);
-        assert_eq!(slot.idle.worker_to_wake(), Some(0));
+        assert_eq!(slot.idle.claim_sleeper(), Some(0));
     });
 }

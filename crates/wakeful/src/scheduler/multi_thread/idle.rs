@@ -5,7 +5,7 @@
 //! microseconds, and a worker that is woken for nothing needs some more to fall asleep again.
 //!
 //! Actors. *Pushers* put a task where other workers can find it (the injector, a ring) and then
-//! call [`Idle::worker_to_wake`]. *Searchers* are workers without work that check every queue. No
+//! call [`Idle::claim_sleeper`]. *Searchers* are workers without work that check every queue. No
 //! worker starts to search while half of all workers do. *Sleepers* are on the list of sleepers, and
 //! parked or about to park.
 //!
@@ -102,7 +102,7 @@ impl Idle {
 
     /// Chooses the sleeper to wake for work that was just pushed, if any (SLEEP-2, SLEEP-3). It
     /// counts as a searcher from here on.
-    pub(crate) fn worker_to_wake(&self) -> Option<usize> {
+    pub(crate) fn claim_sleeper(&self) -> Option<usize> {
         if !self.may_wake() {
             return None;
         }

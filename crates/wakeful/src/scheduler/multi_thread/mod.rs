@@ -176,7 +176,7 @@ impl MultiThread {
     ///
     /// If no thread can be started. The scheduler is closed then.
     pub(crate) fn start(&self) -> io::Result<()> {
-        let first = self.idle.worker_to_wake().expect("all workers start asleep");
+        let first = self.idle.claim_sleeper().expect("all workers start asleep");
         if let Err(error) = self.wake_worker(first, |error| error) {
             self.base.start_closing();
             self.release_unstarted_workers();
@@ -262,7 +262,7 @@ impl MultiThread {
     /// Wakes a sleeping worker after a push, unless a worker searches (SLEEP-2, SLEEP-3).
     #[inline]
     pub(crate) fn notify(&self) {
-        if let Some(worker) = self.idle.worker_to_wake() {
+        if let Some(worker) = self.idle.claim_sleeper() {
             self.wake_chosen(worker);
         }
     }

@@ -116,16 +116,16 @@ fn blocked<'v>(runtime: &'v RuntimeView, worker: &'v WorkerDump) -> Option<Findi
 }
 
 impl Finding<'_> {
-    /// Returns whether the finding is about the task with this number.
+    /// Returns whether the finding is about the task with this id.
     pub(super) fn is_about(&self, task: u64) -> bool {
-        self.tasks.iter().any(|info| info.number == task)
+        self.tasks.iter().any(|info| info.id == task)
     }
 
-    /// Returns the numbers of the tasks that can make no progress, as far as this finding says.
+    /// Returns the ids of the tasks that can make no progress, as far as this finding says.
     pub(super) fn stuck_tasks(&self) -> BTreeSet<u64> {
         let is_stuck = matches!(self.kind, "orphan" | "deadlock" | "futurelock" | "stuck_block_on");
-        let numbers = self.tasks.iter().map(|task| task.number);
-        if is_stuck { numbers.collect() } else { BTreeSet::new() }
+        let ids = self.tasks.iter().map(|task| task.id);
+        if is_stuck { ids.collect() } else { BTreeSet::new() }
     }
 
     pub(super) fn write(&self, json: &mut Json) {

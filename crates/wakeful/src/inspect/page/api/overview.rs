@@ -56,7 +56,7 @@ fn verdict(json: &mut Json, view: &View, history: &History, found: &[Finding<'_>
     // Of many orphans, some have no finding of their own.
     let all = view.runtimes.iter().flat_map(|runtime| runtime.tasks());
     let orphans = all.filter(|task| task.is_orphan() && !task.info().is_block_on());
-    stuck.extend(orphans.map(|task| task.info().number));
+    stuck.extend(orphans.map(|task| task.info().id));
     let suspected = found.len() - proven().count();
     let s = |count: usize| if count == 1 { "" } else { "s" };
     let (level, text) = match (stuck.len(), proven().count(), suspected) {

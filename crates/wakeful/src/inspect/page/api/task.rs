@@ -23,7 +23,7 @@ pub(super) fn details(
     runtime: &RuntimeView,
     task: &TaskDump,
 ) -> String {
-    let number = task.info().number;
+    let id = task.info().id;
     let groups = runtime.snapshot.groups().iter();
     let group = groups.into_iter().find(|group| group.spawned_at() == task.info().spawned_at());
     let group = group.filter(|_| !task.info().is_block_on());
@@ -32,13 +32,13 @@ pub(super) fn details(
         json.field("found", |json| json.plain(true));
         json.field("task", |json| values::task(json, runtime, task));
         json.field("children", |json| {
-            array(json, runtime.children(number).take(MAX_CHILDREN), |json, child| {
+            array(json, runtime.children(id).take(MAX_CHILDREN), |json, child| {
                 task_ref(json, runtime.id(), child.info());
             });
         });
         json.field("findings", |json| {
             let about = findings(runtime);
-            let about = about.iter().filter(|finding| finding.is_about(number));
+            let about = about.iter().filter(|finding| finding.is_about(id));
             array(json, about, |json, finding| finding.write(json));
         });
         json.field("group", |json| {
@@ -104,13 +104,13 @@ impl<'v> Graph<'v> {
         let mut next = VecDeque::from([(runtime, task)]);
         for other in runtime.tasks() {
             let holders = other.waits().iter().flat_map(|wait| wait.holders());
-            let mut numbers = holders.map(|holder| holder.number());
-            if other.info() != task.info() && numbers.any(|it| it == task.info().number) {
+            let mut ids = holders.map(|holder| holder.id());
+            if other.info() != task.info() && ids.any(|it| it == task.info().id) {
                 next.push_back((runtime, other));
             }
         }
         while let Some((runtime, task)) = next.pop_front() {
-            let from = node_key(runtime, task.info().number);
+            let from = node_key(runtime, task.info().id);
             if graph.tasks.len() >= MAX_GRAPH_TASKS || graph.tasks.contains_key(&from) {
                 continue;
             }
@@ -131,10 +131,10 @@ impl<'v> Graph<'v> {
                     duration: Some(wait.duration()),
                 });
                 for holder in wait.holders().iter().take(MAX_GRAPH_TASKS) {
-                    let number = holder.number();
-                    let found = view.runtimes.iter().find_map(|it| Some((it, it.task(number)?)));
+                    let id = holder.id();
+                    let found = view.runtimes.iter().find_map(|it| Some((it, it.task(id)?)));
                     let Some((runtime, task)) = found else { continue };
-                    graph.add_holder(&to, node_key(runtime, number), holder.acquired_at());
+                    graph.add_holder(&to, node_key(runtime, id), holder.acquired_at());
                     next.push_back((runtime, task));
                 }
             }
@@ -239,6 +239,6 @@ impl<'v> Graph<'v> {
 }
 
 /// Returns the key of a task in a graph, which may cross runtimes.
-fn node_key(runtime: &RuntimeView, number: u64) -> String {
-    format!("{}/{}", runtime.id(), key(number))
+fn node_key(runtime: &RuntimeView, id: u64) -> String {
+    format!("{}/{}", runtime.id(), key(id))
 }

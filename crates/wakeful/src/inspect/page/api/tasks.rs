@@ -61,7 +61,7 @@ fn key((_, task): &Row<'_>, column: &str) -> SortKey {
         "wakes" => SortKey::number(task.wakes()),
         "wait" => SortKey::time(task.waiting_on().map_or(Duration::ZERO, |wait| wait.duration())),
         "name" => SortKey::text(task.info().name().unwrap_or("")),
-        "id" => SortKey::number(task.info().number),
+        "id" => SortKey::number(task.info().id),
         "state" => SortKey::number(match task.state() {
             TaskState::Running(_) => 3,
             TaskState::Queued => 2,
@@ -110,7 +110,7 @@ pub(super) fn tree(view: &View, request: &Request) -> String {
             None => rows.extend(runtime.roots().map(|task| (runtime, task))),
             Some(parent) => {
                 if let Some((runtime, parent)) = view.find(runtime.id(), parent) {
-                    let children = runtime.children(parent.info().number);
+                    let children = runtime.children(parent.info().id);
                     rows.extend(children.map(|task| (runtime, task)));
                 }
             }

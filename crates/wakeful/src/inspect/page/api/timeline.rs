@@ -59,8 +59,8 @@ pub(super) fn trace(recording: &Recording) -> String {
         });
         json.field("tasks", |json| {
             json.object(|json| {
-                for (number, task) in &tasks {
-                    json.field(&number.to_string(), |json| {
+                for (id, task) in &tasks {
+                    json.field(&id.to_string(), |json| {
                         json.object(|json| {
                             json.field("name", |json| {
                                 json.option(task.name.as_deref(), Json::string)
@@ -102,10 +102,10 @@ fn recorded_tasks(rows: &[Row]) -> BTreeMap<u64, RecordedTask> {
         tasks.insert(task.id, RecordedTask { name: task.name, spawned_at: task.spawned_at, title });
     }
     for runtime in runtimes::all() {
-        for task in runtime.dump().tasks().iter().filter(|it| used.contains(&it.info().number)) {
+        for task in runtime.dump().tasks().iter().filter(|it| used.contains(&it.info().id)) {
             let (info, name) = (task.info(), task.info().name().map(str::to_owned));
             let (spawned_at, title) = (info.spawned_at(), info.to_string());
-            tasks.insert(info.number, RecordedTask { name, spawned_at, title });
+            tasks.insert(info.id, RecordedTask { name, spawned_at, title });
         }
     }
     tasks

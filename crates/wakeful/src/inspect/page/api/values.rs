@@ -12,9 +12,9 @@ use std::time::Duration;
 
 /// Writes the fields that identify a task.
 pub(super) fn identity(json: &mut Json, runtime: u64, task: &TaskInfo) {
-    let block_on = task.is_block_on().then_some(task.number as u32);
+    let block_on = task.is_block_on().then_some(task.id as u32);
     json.field("runtime", |json| json.plain(runtime));
-    json.field("key", |json| json.string(&key(task.number)));
+    json.field("key", |json| json.string(&key(task.id)));
     json.field("id", |json| json.option(task.id(), Json::plain));
     json.field("block_on", |json| json.option(block_on, Json::plain));
     json.field("name", |json| json.option(task.name(), Json::string));
@@ -28,8 +28,8 @@ pub(super) fn task_ref(json: &mut Json, runtime: u64, task: &TaskInfo) {
 
 /// Writes a task, as tables and the task's own screen show it.
 pub(super) fn task(json: &mut Json, runtime: &RuntimeView, task: &TaskDump) {
-    let number = task.info().number;
-    let parent = task.parent_number().and_then(|parent| runtime.task(parent));
+    let id = task.info().id;
+    let parent = task.parent_id().and_then(|parent| runtime.task(parent));
     json.object(|json| {
         identity(json, runtime.id(), task.info());
         task_data(json, task.info());
@@ -37,7 +37,7 @@ pub(super) fn task(json: &mut Json, runtime: &RuntimeView, task: &TaskDump) {
             json.option(parent, |json, parent| task_ref(json, runtime.id(), parent.info()));
         });
         task_state(json, task);
-        json.field("children", |json| json.plain(runtime.children(number).len()));
+        json.field("children", |json| json.plain(runtime.children(id).len()));
         json.field("waits", |json| {
             array(json, task.waits(), |json, it| wait(json, runtime.id(), it));
         });

@@ -23,8 +23,8 @@ pub(super) struct RuntimeView {
     pub(super) spares: u64,
     /// The poll times and the waits of each spawn site.
     times: BTreeMap<&'static Location<'static>, (Histogram, Histogram)>,
-    /// The positions in `snapshot.dump().tasks()` by number of the task.
-    by_number: BTreeMap<u64, usize>,
+    /// The positions in `snapshot.dump().tasks()` by id of the task.
+    by_id: BTreeMap<u64, usize>,
     /// The positions of the tasks that each task has spawned.
     children: BTreeMap<u64, Vec<usize>>,
 }
@@ -33,20 +33,20 @@ impl View {
     pub(super) fn take() -> Self {
         let view = |runtime: &dyn runtimes::InspectedRuntime| {
             let snapshot = RuntimeSnapshot::take(runtime);
-            let mut by_number = BTreeMap::new();
+            let mut by_id = BTreeMap::new();
             let mut children: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
             for (position, task) in snapshot.dump().tasks().iter().enumerate() {
-                by_number.insert(task.info().number, position);
+                by_id.insert(task.info().id, position);
             }
             for (position, task) in snapshot.dump().tasks().iter().enumerate() {
-                if let Some(parent) = task.parent_number().filter(|it| by_number.contains_key(it)) {
+                if let Some(parent) = task.parent_id().filter(|it| by_id.contains_key(it)) {
                     children.entry(parent).or_default().push(position);
                 }
             }
             let (flavor, pool, spares) =
                 (runtime.flavor(), runtime.pool_counts(), runtime.spare_threads());
             let times = times_by_site(runtime);
-            RuntimeView { snapshot, flavor, pool, spares, times, by_number, children }
+            RuntimeView { snapshot, flavor, pool, spares, times, by_id, children }
         };
         Self { runtimes: runtimes::map_each(view) }
     }
@@ -54,11 +54,11 @@ impl View {
     /// Finds a task by its runtime and its key: `t7`, or `b1` for the future of a `block_on`.
     pub(super) fn find(&self, runtime: u64, key: &str) -> Option<(&RuntimeView, &TaskDump)> {
         let runtime = self.runtime(runtime)?;
-        let (kind, number) = key.split_at_checked(1)?;
-        let number: u64 = number.parse().ok()?;
+        let (kind, id) = key.split_at_checked(1)?;
+        let id: u64 = id.parse().ok()?;
         let is_wanted = |task: &&TaskDump| match kind {
-            "t" => task.info().number == number && !task.info().is_block_on(),
-            "b" => task.info().is_block_on() && u64::from(task.info().number as u32) == number,
+            "t" => task.info().id == id && !task.info().is_block_on(),
+            "b" => task.info().is_block_on() && u64::from(task.info().id as u32) == id,
             _ => false,
         };
         Some((runtime, runtime.tasks().iter().find(is_wanted)?))
@@ -107,22 +107,21 @@ impl RuntimeView {
         self.snapshot.dump().tasks()
     }
 
-    /// Returns the task with this number, if it is alive.
-    pub(super) fn task(&self, number: u64) -> Option<&TaskDump> {
-        self.by_number.get(&number).map(|position| &self.tasks()[*position])
+    /// Returns the task with this id, if it is alive.
+    pub(super) fn task(&self, id: u64) -> Option<&TaskDump> {
+        self.by_id.get(&id).map(|position| &self.tasks()[*position])
     }
 
-    /// Returns the tasks that the task with this number has spawned.
-    pub(super) fn children(&self, number: u64) -> impl ExactSizeIterator<Item = &TaskDump> {
-        let positions = self.children.get(&number).map_or(&[][..], Vec::as_slice);
+    /// Returns the tasks that the task with this id has spawned.
+    pub(super) fn children(&self, id: u64) -> impl ExactSizeIterator<Item = &TaskDump> {
+        let positions = self.children.get(&id).map_or(&[][..], Vec::as_slice);
         positions.iter().map(|position| &self.tasks()[*position])
     }
 
     /// Returns the tasks whose parent is not alive.
     pub(super) fn roots(&self) -> impl Iterator<Item = &TaskDump> {
-        let has_parent = |task: &TaskDump| {
-            task.parent_number().is_some_and(|it| self.by_number.contains_key(&it))
-        };
+        let has_parent =
+            |task: &TaskDump| task.parent_id().is_some_and(|it| self.by_id.contains_key(&it));
         self.tasks().iter().filter(move |task| !has_parent(task))
     }
 
@@ -138,6 +137,6 @@ impl RuntimeView {
 }
 
 /// Returns the key of a task in a URL.
-pub(super) fn key(number: u64) -> String {
-    if is_block_on_id(number) { format!("b{}", number as u32) } else { format!("t{number}") }
+pub(super) fn key(id: u64) -> String {
+    if is_block_on_id(id) { format!("b{}", id as u32) } else { format!("t{id}") }
 }

@@ -111,8 +111,8 @@ function drawNode(node, at, width, { focus, inCycle, runtime, site }) {
     : svg('path', {
         d: `M${x + 12} ${y}h${width - 24}l12 ${HEIGHT / 2}l-12 ${HEIGHT / 2}h${24 - width}l-12 ${-HEIGHT / 2}Z`,
       });
-  const [, number] = node.key.match(/(\d+)$/) || [];
-  const href = isTask ? taskHref(node.task) : resourceHref(runtime, { kind: node.wait, label, id: number, site });
+  const [, id] = node.key.match(/(\d+)$/) || [];
+  const href = isTask ? taskHref(node.task) : resourceHref(runtime, { kind: node.wait, label, id, site });
   return svg(
     'a',
     { class: `node ${node.kind}${inCycle ? ' in-cycle' : ''}${isFocus ? ' is-focus' : ''}`, href },

@@ -187,7 +187,7 @@ export function open(root, route, live) {
 
   const search = h('input', {
     type: 'search',
-    placeholder: 'Search name, number, site, wait  ( / )',
+    placeholder: 'Search name, id, site, wait  ( / )',
     'aria-label': 'Search tasks',
     autocomplete: 'off',
     spellcheck: 'false',
@@ -331,7 +331,7 @@ export function open(root, route, live) {
         total
           ? null
           : isFiltered
-            ? empty('No task matches', 'Remove a filter, or search for another name, number or site.')
+            ? empty('No task matches', 'Remove a filter, or search for another name, id or site.')
             : empty('No tasks', 'Each task of the program is a row here, from its spawn to its end.'),
       );
     }

@@ -38,7 +38,7 @@ export function build(trace) {
   const wakes = [];
   for (const [row, kind, at, took, task, spawnedAt] of trace.events) {
     const own = all[row];
-    // The future of a block_on has a number beyond those of tasks.
+    // The future of a block_on has an id beyond those of tasks.
     const event = {
       row: position.get(own),
       kind,
