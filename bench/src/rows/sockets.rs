@@ -19,7 +19,7 @@ pub const FIGURES: [(&str, &str, bool); 5] = [
 ];
 
 /// The targets of a server on one thread against the loop without a runtime, and of several threads
-/// against tokio, in time per request: the inverse of requests per second of CPU time.
+/// against tokio. The unit is time per request: the inverse of requests per second of CPU time.
 const OF_RAW: f64 = 1.0 / 0.97;
 const OF_TOKIO: f64 = 1.0 / 1.05;
 /// The target of rows in which most of the work is not the runtime's.

@@ -1,9 +1,9 @@
 //! Servers, and the load generator that measures them.
 //!
-//! A cell of a row about sockets is three processes: the parent, which [`measure`]s, a server of one
-//! peer, and a load generator that is the same for all peers ([`load`] for echo, the program `wrk` for
-//! HTTP). The server is this binary with `--serve SERVICE PEER`, the generator this binary with
-//! `--load`; both are pinned to cores as the row says.
+//! A cell of a row about sockets is three processes: the parent, which [`measure`]s, a server of
+//! one peer, and a load generator. All peers have the same generator: [`load`] for echo, the
+//! program `wrk` for HTTP. The server is this binary with `--serve SERVICE PEER`, the generator
+//! this binary with `--load`; both are pinned to cores as the row says.
 //!
 //! | file | what it is |
 //! | --- | --- |

@@ -42,8 +42,8 @@
 //!
 //! # What a span covers
 //!
-//! The span is entered around each poll of the task, on the thread of the poll, and left on every path: when the future
-//! waits, ends, panics or is dropped by an abort or a shutdown. It covers tasks of a `LocalSet` and closures of
+//! The span is entered around each poll of the task, on the thread of the poll. It is left on every path: when the
+//! future waits, ends, panics or is dropped by an abort or a shutdown. It covers tasks of a `LocalSet` and closures of
 //! `spawn_blocking` too. The task's handle to the span is dropped when the task ends.
 //!
 //! The future of a `block_on` is not a task. It runs in the spans that its thread has entered. A current-thread runtime

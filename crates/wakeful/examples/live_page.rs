@@ -5,9 +5,10 @@
 //! cargo run --release --example live_page -- deadlock    # two tasks wait for each other
 //! ```
 //!
-//! Arguments plant something to see; several can be given: `deadlock`, `orphan`, `script` (a task whose
-//! name is HTML), `crowd` (100,000 idle tasks), `blocked` (every worker is blocked for a minute),
-//! `runtimes` (two more runtimes), `abort` (the page may abort tasks).
+//! Arguments plant something to see, and several can be given. They are `deadlock`, `orphan`,
+//! `script` (a task whose name is HTML), `crowd` (100,000 idle tasks) and `blocked` (every worker
+//! is blocked for a minute). `runtimes` adds two more runtimes, and with `abort` the page may abort
+//! tasks.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,7 +3,8 @@
 //! The API is that of tokio: `spawn`, channels and locks, timers, sockets, files, processes and
 //! signals have the same names and signatures. In addition, the runtime watches itself, also in
 //! release builds. It reports tasks that no waker can wake any more, deadlocks, blocked worker
-//! threads and unobserved panics, with the line of the source and a fix. See [`inspect`].
+//! threads and unobserved panics. Each report has the line of the source and a fix. See
+//! [`inspect`].
 //!
 //! # When to use it
 //!

@@ -1,8 +1,9 @@
 //! A module uses only the modules that [`ARROWS`] allows, as `ARCHITECTURE.md` draws them.
 //!
 //! An arrow is a path in the code of a module that begins at the crate root: `crate::module::…`,
-//! `$crate::module::…`, a group `crate::{a::…, b::…}`, or a chain of `super::` that leaves the module.
-//! So is a name that the crate root re-exports from a module. Tests and models may use every module.
+//! `$crate::module::…` or a group `crate::{a::…, b::…}`. A chain of `super::` that leaves the
+//! module is one too. So is a name that the crate root re-exports from a module. Tests and models
+//! may use every module.
 
 use std::collections::BTreeMap;
 

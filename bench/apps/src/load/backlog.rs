@@ -96,8 +96,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Runs a schedule of one second in virtual time, against one connection and a server that answers a request
-    /// after 0.1 ms, but answers nothing from `stall` on until its end.
+    /// Runs a schedule of one second in virtual time, against one connection. The server answers a request after 0.1
+    /// ms, but answers nothing from `stall` on until its end.
     fn run(stall_ms: std::ops::Range<u64>) -> Measured {
         let mut backlog = Backlog::new(Schedule::new(1000.0, 1.0));
         let stalled = stall_ms.start * MS..stall_ms.end * MS;
@@ -128,8 +128,8 @@ mod tests {
         assert_eq!(measured.unanswered, 0);
     }
 
-    /// The server stalls for half of the time: half of the requests are due meanwhile, and all of them are late,
-    /// though the one connection has only one request in flight.
+    /// The server stalls for half of the time. Half of the requests are due meanwhile, and all of them are late, though
+    /// the one connection has only one request in flight.
     #[test]
     fn a_stall_shows_in_all_requests_that_were_due_meanwhile() {
         let measured = run(200..700);

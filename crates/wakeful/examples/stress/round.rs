@@ -90,8 +90,8 @@ impl Round {
     }
 }
 
-/// The payload of [`quiet_panic`]. It has no size, so its box has no memory: the runtime forgets the payloads of foreign
-/// panics, whose drop might panic too, and the leak detector finds nothing of that.
+/// The payload of [`quiet_panic`]. It has no size, so its box has no memory. The runtime forgets the payloads of
+/// foreign panics, whose drop might panic too, and the leak detector finds nothing of that.
 struct QuietPanic;
 
 /// Panics without a message on stderr.

@@ -93,8 +93,8 @@ fn blocked(page: &mut Page<'_>) {
 /// The argument that has the tour run [`everything_waits`] instead.
 pub const EVERYTHING_WAITS: &str = "everything-waits";
 
-/// Shows a `block_on` that ends. It runs in a process of its own: while there are threads of the tour, one of them could
-/// still abort the task, and `block_on` would go on waiting.
+/// Shows a `block_on` that ends. It runs in a process of its own. While there are threads of the tour, one of them
+/// could still abort the task, and `block_on` would go on waiting.
 fn stuck_block_on(page: &mut Page<'_>) {
     let (rt, _) = runtime();
     let tour = std::env::current_exe().expect("the tour has a file");

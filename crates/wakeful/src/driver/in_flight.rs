@@ -3,8 +3,8 @@
 //! A submitted operation owns its buffers and paths. It stays in this table until the kernel has
 //! completed it, even if the future that started it is dropped meanwhile.
 //!
-//! - RING-1. From submission until its completion has been read, an operation stays in the table,
-//!   and no thread touches the memory that its submission entry points to.
+//! - RING-1. From submission until its completion has been read, an operation stays in the table.
+//!   Meanwhile no thread touches the memory that its submission entry points to.
 
 use slab::Slab;
 use std::sync::Arc;

@@ -6,10 +6,10 @@
 //! # The readiness word
 //!
 //! One atomic word holds what the descriptor is ready for, as far as known, and a count of events.
-//! epoll is edge-triggered: it reports changes only. So a descriptor stays ready until an operation
-//! finds that it would block and clears the readiness ([`IoReadiness::clear_if_unchanged`]). The
-//! event count keeps that operation from clearing an event that came after its
-//! [`ReadinessSnapshot`].
+//! The epoll instance is edge-triggered: it reports changes only. So a descriptor stays ready until
+//! an operation finds that it would block and clears the readiness
+//! ([`IoReadiness::clear_if_unchanged`]). The event count keeps that operation from clearing an
+//! event that came after its [`ReadinessSnapshot`].
 //!
 //! # Draining
 //!

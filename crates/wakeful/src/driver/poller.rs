@@ -4,8 +4,8 @@
 //! other descriptors are registered by the code that creates them. Each registered descriptor has
 //! an [`IoReadiness`], the *source* of its events.
 //!
-//! - POLLER-1. One thread at a time waits for events and delivers them: the holder of the lock of
-//!   `poll_state`, or the only thread that ever polls this poller.
+//! - POLLER-1. One thread at a time waits for events and delivers them. It holds the lock of
+//!   `poll_state`, or is the only thread that ever polls this poller.
 //! - POLLER-2. The token that epoll keeps with a descriptor is the address of its [`IoReadiness`].
 //!   An event may have been fetched while the descriptor is deregistered. So a deregistered source
 //!   is retired first, and free for another descriptor only from the start of the next poll. By

@@ -14,8 +14,8 @@ fn poller() -> Poller {
     Poller::new(EventLimits::default()).unwrap()
 }
 
-/// Does what the user of a deprecated constructor of `AsyncFd` can do: the descriptor is closed too
-/// early, a duplicate of it is open, and its number belongs to another descriptor by then.
+/// Does what the user of a deprecated constructor of `AsyncFd` can do. The descriptor is closed too
+/// early while a duplicate of it is open, and its number belongs to another descriptor by then.
 #[test]
 fn source_that_epoll_may_report_lives_as_long_as_the_poller() {
     let poller = poller();

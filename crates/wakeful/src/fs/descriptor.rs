@@ -50,8 +50,8 @@ pub(super) struct Descriptor {
     has_cursor: bool,
     /// Every write waits for the disk (`O_SYNC`, `O_DSYNC`).
     writes_through: bool,
-    /// Other descriptors may move the cursor. io_uring reads and updates it in two steps, so only
-    /// system calls, which do both atomically, may use such a cursor.
+    /// Other descriptors may move the cursor. io_uring reads and updates it in two steps, and a
+    /// system call does both atomically. So only system calls may use such a cursor.
     shares_cursor: AtomicBool,
     /// Set if several of our descriptors share the cursor (CURSOR-1).
     cursor_lock: OnceLock<Arc<RwLock<()>>>,

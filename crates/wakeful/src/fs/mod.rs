@@ -26,8 +26,8 @@
 //!   calling thread, at once.
 //! - All other operations go to io_uring, if the kernel has it and permits it.
 //! - The blocking pool does the rest: operations that io_uring does not have ([`write`](fn@write),
-//!   [`copy`], [`create_dir_all`]) or does not speed up ([`metadata`]), and operations of a thread
-//!   in a multi-thread runtime's `block_on`, which has no ring of its own.
+//!   [`copy`], [`create_dir_all`]) or does not speed up ([`metadata`]). It also does those of a
+//!   thread in a multi-thread runtime's `block_on`, which has no ring of its own.
 //!
 //! Use [`Builder::file_backend`](crate::runtime::Builder::file_backend) to choose otherwise.
 //! [`RuntimeMetrics::file_backend`](crate::runtime::RuntimeMetrics::file_backend) tells what is
@@ -36,17 +36,17 @@
 //! # Worker threads do not block
 //!
 //! A worker thread never blocks in the kernel for a terminal, a pipe, a socket, a network file
-//! system or a FUSE server. Everything that is not a regular file or directory of a local file
-//! system is read and written by a kernel thread or by the blocking pool. Except for pipes, it is
-//! also closed there. So such a file may still be open shortly after its [`File`] was dropped.
+//! system or a FUSE server. A kernel thread or the blocking pool reads and writes all files that
+//! are not regular files or directories of a local file system. Except for pipes, it is also closed
+//! there. So such a file may still be open shortly after its [`File`] was dropped.
 //!
 //! Local file systems are ext2 to ext4, XFS, Btrfs, F2FS, ZFS, bcachefs, tmpfs, ramfs, squashfs,
-//! EROFS, FAT, exFAT, and overlays, whose layers are assumed to be local too.
+//! EROFS, FAT, exFAT and overlays. The layers of an overlay are assumed to be local too.
 //!
 //! There are three exceptions:
 //!
-//! - If another thread uses the cursor of a local file in a blocking call, and that file was passed
-//!   to [`File::from_std`], the worker waits for the call.
+//! - A file that was passed to [`File::from_std`] shares its cursor. While another thread uses that
+//!   cursor in a blocking call, the worker waits for the call.
 //! - Closing a local file may free the blocks of a removed file, or start to write back a file that
 //!   was truncated.
 //! - 9p asks its server for the type of a file that was opened.
@@ -57,9 +57,9 @@
 //! any time.
 //!
 //! Once it has started, a change to an open file or to a single path is completed in any case. Data
-//! that a write has accepted is never lost by the runtime. Opening a file, and functions that take
-//! several steps on the blocking pool, may not happen if the future is dropped or the runtime shuts
-//! down.
+//! that a write has accepted is never lost by the runtime. If the future is dropped or the runtime
+//! shuts down, a file may stay unopened. A function that takes several steps on the blocking pool
+//! may not run.
 //!
 //! # Errors
 //!

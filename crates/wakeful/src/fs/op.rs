@@ -42,8 +42,8 @@ pub(super) trait Operation: Sized + Send + 'static {
 
     /// Returns whether an error of io_uring means that the entry was not executed.
     ///
-    /// Reasons are: it was cancelled because no future waits or because the submitting thread
-    /// exited; the kernel does not know it; or io_uring refuses what a system call may do. All
+    /// Reasons are that the kernel does not know it, or that io_uring refuses what a system call
+    /// may do. Or it was cancelled, because no future waits or the submitting thread exited. All
     /// other errors go to [`completed`](Self::completed).
     fn is_not_executed(error: Errno) -> bool {
         use Errno as E;

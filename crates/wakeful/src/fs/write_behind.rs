@@ -2,7 +2,7 @@
 //!
 //! A [`WriteBehind`] operation takes the whole queue and writes it, then the data that was queued
 //! meanwhile, until the queue is empty. So a task that writes small pieces does not wait for each
-//! of them, and queued data reaches the file even if its `File` is dropped.
+//! of them. Queued data reaches the file even if its `File` is dropped.
 //!
 //! - WRITE-1. While `running`, exactly one [`WriteBehind`] is in flight. It takes all queued data
 //!   before it ends. It clears `running` and drops its reference to the file in the critical

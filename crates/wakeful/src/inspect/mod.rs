@@ -11,11 +11,10 @@
 //! - [`Histogram`]: how long polls took, and how long tasks waited in run queues. Part of
 //!   [`RuntimeMetrics`](crate::runtime::RuntimeMetrics).
 
-// Inside: this module reads the records of the other modules and formats them. No scheduling
-// decision depends on it. `wait_graph` is the deadlock scan, `findings` remembers what lasts,
-// `stack` shows the frames of a thread, `symbols` names their functions,
-// `prometheus` and `trace` write metrics and the trace buffer, `tokio_names` the metrics under the names of
-// tokio-metrics, `harness` recognises the test harness.
+// Inside: this module reads the records of the other modules and formats them. No scheduling decision depends on it.
+// `wait_graph` is the deadlock scan, and `findings` remembers what lasts. `stack` shows the frames of a thread, and
+// `symbols` names their functions. `prometheus` writes metrics, `tokio_names` the metrics under the names of
+// tokio-metrics, and `trace` the trace buffer. `harness` recognises the test harness.
 
 mod dump;
 mod findings;

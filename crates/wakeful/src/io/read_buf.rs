@@ -17,9 +17,8 @@ use std::mem::MaybeUninit;
 
 /// A buffer that is filled step by step, and that need not be initialized first.
 ///
-/// It tracks three parts of its memory: the filled bytes; the initialized bytes, of which the
-/// filled bytes are the front; and the rest, which may be uninitialized. So memory is zeroed at
-/// most once, however many reads fill it.
+/// It tracks three parts of its memory. The filled bytes are at the front of the initialized bytes,
+/// and the rest may be uninitialized. So memory is zeroed at most once, however many reads fill it.
 ///
 /// # Examples
 ///

@@ -102,8 +102,8 @@
 /// channel. A future that has read half of a line into its own buffer loses that half. The
 /// documentation of each operation has a section "Cancel safety".
 ///
-/// To continue the same future in the next iteration instead of starting a new one, create it
-/// outside of the loop, pin it, and select on a reference:
+/// To continue the same future in the next iteration, create it outside of the loop, pin it, and
+/// select on a reference:
 ///
 /// ```
 /// # futures::executor::block_on(async {

@@ -1,8 +1,8 @@
 //! The branches of `select!`, and [`Select`], the future that polls them.
 //!
 //! The position of the winner's output in [`Selected`] mirrors the position of its branch in the
-//! list: `Here(output)`, `Later(Here(output))`, and so on, with `Later(Later(AllDisabled))` at the
-//! end. The matcher closure of each branch wraps its output in one step.
+//! list: `Here(output)`, `Later(Here(output))`, and so on. The end is `Later(Later(AllDisabled))`.
+//! The matcher closure of each branch wraps its output in one step.
 //!
 //! A branch is *disabled* if its precondition was false, and once its future has completed. So a
 //! future is never polled after completion, even if its output did not match the pattern. One bit

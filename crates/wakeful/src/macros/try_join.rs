@@ -36,7 +36,7 @@ use super::list::{List, Visit};
 /// # });
 /// ```
 ///
-/// The handle of a spawned task wraps the task's output in a `Result` of its own, which is an error
+/// The handle of a spawned task wraps the task's output in a `Result` of its own. That is an error
 /// if the task panicked or was cancelled. To stop at the first error of either kind, flatten the
 /// two:
 ///

@@ -25,7 +25,7 @@
 //!   (Release).
 //!
 //! The race to fear: both use the slot. It cannot happen. The barriers pair up as a full fence on
-//! both sides (`sys::membarrier`), so at least one of LIFO-3 and LIFO-6 sees the store of the other
+//! both sides (`sys::membarrier`). So at least one of LIFO-3 and LIFO-6 sees the store of the other
 //! side. An owner that sees `wanted` waits for the thief. A thief that sees `busy` gives up. If
 //! both do, the owner goes on. The critical section of the thief is a few instructions and never
 //! blocks, so the owner's wait is short.

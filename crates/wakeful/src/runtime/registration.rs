@@ -149,7 +149,7 @@ impl Registration {
 
     /// Clears the readiness of a snapshot after an operation that would block.
     ///
-    /// Closed directions are cleared as well: a message in the error queue looks like a closed
+    /// Closed directions are cleared as well. A message in the error queue looks like a closed
     /// direction, and so does a named pipe between two writers. An operation of the library is
     /// about a known direction and does not block at its end. Neither is known of a user's
     /// operation, so the directions stay that the kernel still reports as closed.

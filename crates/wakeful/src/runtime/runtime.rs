@@ -21,7 +21,7 @@ use std::time::Duration;
 ///
 /// # Shutdown
 ///
-/// Dropping the runtime drops every task at its next `.await`, and waits for the closures of the
+/// Dropping the runtime drops every task at its next `.await`. It waits for the closures of the
 /// blocking pool: those that run, and those in its queue. Use
 /// [`shutdown_timeout`](Self::shutdown_timeout) or
 /// [`shutdown_background`](Self::shutdown_background) to wait less or not at all.
@@ -285,10 +285,11 @@ impl Runtime {
 
     /// Shuts the runtime down within `limit`, and returns what was and what is still alive.
     ///
-    /// It waits like [`shutdown_timeout`](Self::shutdown_timeout). Use it where a shutdown that hangs
-    /// has to explain itself: the [`ShutdownReport`] has the tasks at the start of the shutdown with
-    /// what they waited for, and what did not end in time with its stacks. The stacks are captured
-    /// half a second before the limit, if that is a second or more.
+    /// It waits like [`shutdown_timeout`](Self::shutdown_timeout). Use it where a shutdown that
+    /// hangs has to explain itself. The [`ShutdownReport`] has the tasks at the start of the
+    /// shutdown, with what they waited for. It also has what did not end in time, with the stacks
+    /// of its threads. The stacks are captured half a second before the limit, if that is a second
+    /// or more.
     ///
     /// # Examples
     ///

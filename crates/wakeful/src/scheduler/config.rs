@@ -140,8 +140,8 @@ impl Config {
         self.task_hooks.call_on_terminate(task);
     }
 
-    /// Calls `poll`, which polls the task, and observes that: calls the hooks before and after it, and
-    /// records the latency in `metrics`, which are those of the calling worker.
+    /// Calls `poll`, which polls the task. Calls the hooks before and after it, and records the
+    /// latency in `metrics`, which are those of the calling worker.
     ///
     /// The calling thread shows no task that it polls, before `poll` and after it.
     pub(crate) fn observe_poll(

@@ -21,7 +21,7 @@ const MAX_BLOCK_ON_DELAY_NS: u64 = 5_000_000;
 const WORTH_WAKING_NS: u64 = 20_000;
 /// The limit for tasks that the driver woke, if polls are shorter than a wake-up.
 ///
-/// Tasks that talk to each other over sockets are faster and cheaper on one core than on two that
+/// Tasks that talk to each other over sockets are faster and cheaper on one core. Two cores would
 /// pass the sockets' memory back and forth. Measured with 64 and 512 connections.
 const WORTH_MIGRATING_NS: u64 = 1_000_000;
 /// Longer rounds count as this long. A clock that was advanced by hand may show any duration.

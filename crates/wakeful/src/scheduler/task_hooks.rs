@@ -2,9 +2,9 @@
 //!
 //! They cost nothing unless they are set. No code of the hot paths asks whether they are:
 //!
-//! - A spawn and a poll take a rare path while each of them is observed: while the runtime is
-//!   traced, or has hooks or exact histograms (`TraceBuffer::is_enabled`). Threads decide that once
-//!   per round (`thread_core`), and for a wake-up together with the latency sample.
+//! - A spawn and a poll take a rare path while each of them is observed. That is while the runtime
+//!   is traced, or has hooks or exact histograms (`TraceBuffer::is_enabled`). Threads decide that
+//!   once per round (`thread_core`), and for a wake-up together with the latency sample.
 //! - The end of a task reads one word, as it does for the live page (`task::ended`).
 //!
 //! The hooks for the spawn and around a poll run outside of any poll. While they are called, the thread's

@@ -23,8 +23,8 @@
 //!
 //! The timeout depends on more than the clock. On a busy machine a thread that computes may get no
 //! CPU for hundreds of milliseconds. It cannot answer then, although its stack is the wanted one.
-//! So the requester gives up early only in two cases: the thread had CPU time and did not answer (it
-//! blocks the signal), or it is blocked in the kernel (`AnswerTimeout`).
+//! So the requester gives up early only in two cases (`AnswerTimeout`). The thread had CPU time and
+//! did not answer, since it blocks the signal, or it is blocked in the kernel.
 
 #![allow(unsafe_code)]
 

@@ -27,8 +27,8 @@ pub(crate) fn describe(number: u64) -> Option<String> {
     })
 }
 
-/// Describes a file descriptor as [`describe`] does, and one that is not a socket by what it refers to:
-/// a path, or a word such as `pipe`.
+/// Describes a socket as [`describe`] does, and any other descriptor by what it refers to: a path,
+/// or a word such as `pipe`.
 pub(crate) fn describe_target(number: u64) -> Option<String> {
     let text = describe(number)?;
     if text.ends_with(')') {

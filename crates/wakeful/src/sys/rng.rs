@@ -1,7 +1,7 @@
 //! Small, fast, seeded random numbers: xorshift64* on one word. Not for secrets.
 //!
-//! Every use (the order of stealing, the first branch of `select!`, the next task of a shuffled
-//! run) draws from a generator that the runtime seeded. So a run can be repeated from its seed.
+//! The order of stealing, the first branch of `select!` and the next task of a shuffled run are
+//! drawn from generators that the runtime seeded. So a run can be repeated from its seed.
 
 /// A random number generator. The scheduler copies one into the context of its threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

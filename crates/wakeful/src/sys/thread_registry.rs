@@ -88,8 +88,8 @@ pub(crate) fn threads_of(runtime: usize) -> Vec<i32> {
 /// Returns whether the thread belongs to one of these runtimes or to all runtimes, and runs only their
 /// tasks and closures.
 ///
-/// A thread that may run a report hook counts only for the first runtime, which is being scanned:
-/// its hooks do not run during the scan.
+/// A thread that may run a report hook counts only for the first runtime, which is being scanned.
+/// The hooks of that runtime do not run during the scan.
 fn is_registered(thread: i32, runtimes: &[usize]) -> bool {
     let counts = |entry: &Entry| match entry.may_run_hook {
         true => runtimes.first() == Some(&entry.runtime),

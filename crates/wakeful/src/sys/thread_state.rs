@@ -79,8 +79,8 @@ pub(crate) fn thread_ids() -> impl Iterator<Item = i32> {
 
 /// Returns the CPU time of a thread.
 pub(crate) fn cpu_time(thread: i32) -> Option<Duration> {
-    // The clock id of a thread: the complement of its id, one bit for "per thread", two bits for
-    // "CPU time as the scheduler counts it".
+    // The clock id of a thread. It is the complement of the thread's id, one bit for "per thread",
+    // and two bits for "CPU time as the scheduler counts it".
     let clock = (!thread << 3) | 0b110;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes plain data to `time`.

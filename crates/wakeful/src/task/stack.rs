@@ -16,7 +16,7 @@
 //! # Orderings
 //!
 //! A push releases the cell and its link. `take_all` and `close` acquire them. All three are
-//! SeqCst: the sleep protocol of the schedulers loads other flags right after a push, and relies on
+//! SeqCst. The sleep protocol of the schedulers loads other flags right after a push, and relies on
 //! a single order of these operations.
 
 use super::header::Header;

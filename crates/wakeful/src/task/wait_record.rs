@@ -233,7 +233,7 @@ impl WaitRecord {
     fn describe(&self, tag: u32, since_ms: u32, site: SiteWord) {
         self.since_ms.store(since_ms, Relaxed);
         site.store(&self.site);
-        // Release pairs with the Acquire load of `waits`: a reader that sees this kind does not see
+        // Release pairs with the Acquire load of `waits`. A reader that sees this kind does not see
         // the site of the previous task in this cell.
         self.tag.store(tag, Release);
     }

@@ -1,15 +1,16 @@
 //! The waits of a task that waits in several futures at once: its wait set.
 //!
 //! A wait record has space for one wait. When a poll records a second one, the record gets a
-//! [`WaitSet`]: a few [`Slot`]s in memory that is never freed, only reused for another task. Sets are
-//! in a table that only grows. The record names its set by the index in that table, so readers turn
-//! no number into an address.
+//! [`WaitSet`], which has a few [`Slot`]s. Its memory is never freed, only reused for another task.
+//! Sets are in a table that only grows. The record names its set by the index in that table, so
+//! readers turn no number into an address.
 //!
 //! - SET-1. Only the thread that polls the task obtains, fills and releases its set. Other threads
 //!   only read it, and remove links.
 //! - SET-2. A target word that is linked to a resource record belongs to the waiter in the list of
-//!   that resource, also in later polls and after the end of the task. Only the thread that removes
-//!   the waiter writes to it, and removes the link (RECORD-1). Until then no task reuses the word.
+//!   that resource. That holds in later polls and after the end of the task too. Only the thread
+//!   that removes the waiter writes to it, and removes the link (RECORD-1). Until then no task
+//!   reuses the word.
 //! - SET-3. Every other slot belongs to the poll that wrote it. The first wait of the next poll
 //!   frees it.
 //! - SET-4. The target of slot 0 is the `target` word of the wait record itself. So a waiter that was
@@ -20,10 +21,10 @@
 //! a record. The thread that removes a waiter writes only to the word that its waiter has linked. So
 //! a direct link is removed by a load and a plain store.
 //!
-//! A waiter can outlive the task that made its link. Its future was moved out of the task, or is in
-//! a future that polls others with wakers of its own, such as `FuturesUnordered` (an *indirect*
-//! link). Then the set of the ended task is *lingering*. No task obtains it before its last link is
-//! removed. A waiter that is leaked keeps such a set for good.
+//! A waiter can outlive the task that made its link. Its future was moved out of the task, or is
+//! inside a future with wakers of its own, such as `FuturesUnordered` (an *indirect* link). Then
+//! the set of the ended task is *lingering*. No task obtains it before its last link is removed. A
+//! waiter that is leaked keeps such a set for good.
 //!
 //! An indirect link is removed by an exchange that expects the link. By SET-2 the exchange always
 //! succeeds, so a plain store would do. The exchange only limits the damage of a caller that breaks
@@ -214,8 +215,8 @@ impl WaitSet {
 
     /// Returns a free slot for a wait with this link. Adds a part to the set if there is none.
     ///
-    /// An indirect link never gets slot 0, whose word is in the wait record (SET-4): the foreign waker
-    /// in the list does not keep that record alive.
+    /// An indirect link never gets slot 0, whose word is in the wait record (SET-4). The foreign
+    /// waker in the list does not keep that record alive.
     fn free_slot<'a>(
         &'static self,
         first: &'a AtomicU64,

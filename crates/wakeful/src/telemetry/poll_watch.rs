@@ -227,11 +227,11 @@ impl PollWatch {
     /// `observed` is for how long the poll was observed. Of that time these parts count: the CPU
     /// time of the thread, or the time that it waits in the kernel.
     ///
-    /// On a busy machine a thread may be starved, or wait for a starved thread: for a lock, or
+    /// On a busy machine a thread may be starved. Or it waits for a starved thread: for a lock, or
     /// inside the kernel for the process's memory map. So a wait counts only for the unstarved time
     /// (`starvation`). A sleep for a fixed time counts in full, because no other thread could end
-    /// it. The start of a process does not count. The thread waits for the new process, which may be
-    /// starved too, and whose threads are not sampled.
+    /// it. The start of a process does not count. The thread waits for the new process, which may
+    /// be starved too, and whose threads are not sampled.
     pub(crate) fn claim_report(
         &self,
         observed: Duration,

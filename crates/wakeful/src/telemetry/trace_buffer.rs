@@ -186,8 +186,8 @@ impl TraceBuffer {
         }
         let Some(ring) = self.ring.get() else { return };
         let count = ring.count.load(Relaxed);
-        // Pairs with the fence of `read_from`: a reader that sees a part of this entry sees the count
-        // before it, and drops the old entry of this slot.
+        // Pairs with the fence of `read_from`. A reader that sees a part of this entry sees the
+        // count before it, and drops the old entry of this slot.
         std::sync::atomic::fence(Release);
         ring.entries[count as usize % CAPACITY].write(entry);
         // Release pairs with the Acquire in `read_from`: a reader that sees the count sees the entry.

@@ -163,7 +163,7 @@ pin_project_lite::pin_project! {
         #[pin]
         value: T,
         deadline: TscInstant,
-        // The runtime whose timers are used, by id: cloning a handle would cost twice as much as
+        // The id of the runtime whose timers are used. A cloned handle would cost twice as much as
         // the rest of `timeout`, and most futures complete before it is needed.
         runtime: Id,
         site: &'static Location<'static>,

@@ -9,10 +9,10 @@
 //! Between two visits the watchdog waits in the poller of a stuck or lost worker. So tasks that become
 //! ready there run at once.
 //!
-//! While it reads tasks, the watchdog is attached to the scheduler (SHUTDOWN-2 in `shutdown`). It is
-//! active only while it moves tasks, so that the closing thread finds them in the injector (SHUTDOWN-1).
-//! It is not active while it calls a report hook: the hook may wait for tasks that are dropped only
-//! after the last thread is inactive (SHUTDOWN-4).
+//! While it reads tasks, the watchdog is attached to the scheduler (SHUTDOWN-2 in `shutdown`). It
+//! is active only while it moves tasks, so that the closing thread finds them in the injector
+//! (SHUTDOWN-1). It is not active while it calls a report hook. The hook may wait for tasks that
+//! are dropped only after the last thread is inactive (SHUTDOWN-4).
 
 use super::observe::PollObservation;
 use super::target::{Observations, Served, Watched};

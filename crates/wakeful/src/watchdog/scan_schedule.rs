@@ -3,8 +3,8 @@
 //! A scan is due
 //! - once nothing has happened in an idle runtime for [`QUIET_PERIOD`],
 //! - every [`BUSY_INTERVAL`] while the runtime works,
-//! - after [`MIN_PATIENCE`], doubling up to [`MAX_PATIENCE`], if a thread outside of the runtime may
-//!   still help, or a `block_on` was being polled (no thread announces the end of either),
+//! - after [`MIN_PATIENCE`], doubling up to [`MAX_PATIENCE`], while a thread outside of the runtime
+//!   may still help, or a `block_on` is polled, since no thread announces their end,
 //! - when a wait or another situation that a scan found becomes old enough to be reported.
 //!
 //! Scans take at most one part in [`SCAN_SHARE`] of a CPU.
@@ -217,8 +217,8 @@ mod tests {
         assert_eq!(schedule.next_in(now).unwrap().as_secs(), 1, "from the start");
     }
 
-    /// A wait that is too young is found as soon as it is old enough, and not looked for again and
-    /// again if the runtime's clock stands still.
+    /// A wait that is too young is found as soon as it is old enough. If the runtime's clock stands
+    /// still, the watchdog does not look for it again and again.
     #[test]
     fn a_young_wait_is_scanned_again_when_it_is_old_enough() {
         let mut now = Instant::now();

@@ -90,7 +90,7 @@ pub fn serial_builders() -> [(&'static str, Builder); 2] {
 impl TestRuntime {
     /// Returns when every task that is ready now was polled.
     ///
-    /// It needs a runtime that runs one task at a time: a task that yields goes to the back of the queue, so the tasks
+    /// It needs a runtime that runs one task at a time. A task that yields goes to the back of the queue, so the tasks
     /// before it run first, also those of the shared queue.
     pub fn settle(&self) {
         let last = self.spawn(async {

@@ -175,8 +175,8 @@ fn main() {
 /// The languages of blocks that are no output of a program.
 const CODE: [&str; 3] = ["sh", "toml", "rust"];
 
-/// Returns a message for each block that no program prints, for each block that is not seen because its fence is
-/// indented, and for each document without blocks.
+/// Returns a message for each block that no program prints and for each document without blocks. An indented fence
+/// hides its block, which gets a message too.
 fn unknown_blocks(all: &[Program]) -> Vec<String> {
     let mut messages = Vec::new();
     for document in DOCUMENTS {

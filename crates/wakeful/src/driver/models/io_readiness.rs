@@ -29,8 +29,8 @@ struct Socket {
 impl Socket {
     /// Creates a socket that was read from before, and is empty.
     ///
-    /// (loom treats the initial value of an atomic as weaker than a stored one: a SeqCst load may
-    /// return it when it should return a newer value.)
+    /// (loom treats the initial value of an atomic as weaker than a stored one. A SeqCst load may
+    /// return it instead of a newer value.)
     fn drained() -> Arc<Self> {
         let this = Self { bytes: AtomicUsize::new(0), source: IoReadiness::new() };
         this.receive();

@@ -1,8 +1,9 @@
 //! The short form of a large dump: one entry for all tasks that were spawned at one site and wait
 //! for the same.
 //!
-//! Odd tasks are listed by themselves, before the groups. A task is odd if it runs, if it is part of a
-//! finding, or if it waits at another site than the many tasks that were spawned at its site.
+//! Odd tasks are listed by themselves, before the groups. A task is odd if it runs or is part of a
+//! finding. It is also odd if it waits at another site than most tasks that were spawned at its
+//! site.
 
 use super::text::{Count, Short, write_holders, write_task};
 use super::{Dump, TaskDump, TaskState, WaitDump};

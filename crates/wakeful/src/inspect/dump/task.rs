@@ -96,8 +96,8 @@ pub struct TaskTrace<'a> {
 pub enum TaskState {
     /// The task is being polled, by the worker with this index.
     ///
-    /// `None` if the polling thread is not a worker: a thread of the blocking pool, a spare worker, a
-    /// thread in `block_in_place`, or the thread of a `LocalSet`.
+    /// `None` if the polling thread is not a worker. It may be a thread of the blocking pool, a
+    /// spare worker, a thread in `block_in_place`, or the thread of a `LocalSet`.
     Running(Option<usize>),
     /// The task is ready and in a run queue.
     Queued,
@@ -429,8 +429,8 @@ impl TaskDump {
     /// Returns everything that the task is known to wait for, [`waiting_on`](Self::waiting_on)
     /// first.
     ///
-    /// Several for a task in `select!`, `join!` or `timeout`: one for each of wakeful's own futures that
-    /// returned `Pending` in its last poll, at most 16. Any of them can wake the task.
+    /// A task in `select!`, `join!` or `timeout` has up to 16: one for each of wakeful's own
+    /// futures that returned `Pending` in its last poll. Any of them can wake the task.
     ///
     /// # Examples
     ///

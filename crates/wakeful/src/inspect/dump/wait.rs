@@ -67,8 +67,8 @@ pub struct WaitDump {
 impl WaitDump {
     /// Reads all waits of a record. `poll` returns the stamp of the task's last poll.
     ///
-    /// If each of the task's `wakers` is known to be queued at a resource, the other waits are over:
-    /// their futures were dropped later in the poll that recorded them.
+    /// If each of the task's `wakers` is known to be queued at a resource, the other waits are
+    /// over. Their futures were dropped later in the poll that recorded them.
     pub(super) fn read_all(
         record: &WaitRecord,
         poll: impl Fn() -> PollStamp,

@@ -1,9 +1,9 @@
 //! Spawn sites whose tasks only become more.
 //!
-//! A site with many tasks is watched. The watch starts anew when the tasks become fewer, or when the
-//! tasks that it began with run or end: then they are not a leak. Tasks of a busy server run all the time,
-//! and a burst does not grow any more, so neither is reported. Nor are tasks that wait for descriptors:
-//! a server has one for each idle connection.
+//! A site with many tasks is watched. The watch starts anew when the tasks become fewer, or when the tasks that it
+//! began with run or end. Then they are not a leak. Tasks of a busy server run all the time, and a burst does not grow
+//! any more, so neither is reported. Nor are tasks that wait for descriptors: a server has one for each idle
+//! connection.
 
 use super::Audience;
 use crate::inspect::report::GrowingTasks;

@@ -69,9 +69,9 @@ impl<'a> Tasks<'a> {
 
 /// Returns the report of `contended`, whose `owners` have not released it for `held`.
 ///
-/// `None` if a holder runs, or waits in the end for a lock itself: then the holder of that one is to
-/// blame, or the deadlock is reported. `None` too if it waits for messages or events: tasks may share
-/// a receiver behind a lock, and each waits with the lock until there is work.
+/// `None` if a holder runs, or waits for a lock itself. Then the holder of that lock is to blame,
+/// or the deadlock is reported. `None` too if it waits for messages or events. Tasks may share a
+/// receiver behind a lock, and each waits with the lock until there is work.
 pub(super) fn slow_holder(
     tasks: &Tasks<'_>,
     contended: &Contended,

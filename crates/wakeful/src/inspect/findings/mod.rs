@@ -1,5 +1,5 @@
-//! Situations that last: a lock that is not released, a panic that no task learns of, a closure that
-//! runs after an abort, tasks that only become more, waits that may never end.
+//! Situations that last. A lock is not released, no task learns of a panic, or a closure runs after
+//! an abort. Tasks only become more, or a wait may never end.
 //!
 //! None of them is a bug at first sight. A lock may be held for a moment, and a handle may be awaited
 //! later. So one scan finds nothing: [`Findings`] remembers when it saw a situation, and reports one
@@ -207,7 +207,7 @@ impl Findings {
             let told = (contended.resource_id(), sites);
             let is_for_hook = round.audience == Audience::Hook;
             let is_repeated = is_for_hook && self.told_holders.contains(&told);
-            // A release hands the resource to the waiter that is queued first, so no owner can
+            // A release hands the resource to the waiter that is queued first. So no owner can
             // release it and acquire it again while a waiter stays. What was seen before that wait
             // began does not count.
             let mut is_put_off = false;

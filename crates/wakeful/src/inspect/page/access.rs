@@ -1,13 +1,13 @@
 //! Decides which requests are answered.
 //!
-//! A page on loopback is not safe by itself: a web site can have its name resolve to 127.0.0.1 (DNS
+//! A page on loopback is not safe by itself. A web site can have its name resolve to 127.0.0.1 (DNS
 //! rebinding), or send requests across origins. Four rules keep other sites and other users out:
 //!
 //! - PAGE-1. `Host` is an IP address or `localhost`, with the server's own port. A name that resolves
 //!   to loopback is refused.
-//! - PAGE-2. Every request has the token, 128 random bits: in the URL of the first visit, then in a
-//!   cookie that scripts cannot read and that is not sent across sites. Programs send it as
-//!   `Authorization: Bearer`, which browsers never add by themselves.
+//! - PAGE-2. Every request has the token, 128 random bits. It is in the URL of the first visit,
+//!   then in a cookie that scripts cannot read and browsers do not send across sites. Programs send
+//!   it as `Authorization: Bearer`, which browsers never add by themselves.
 //! - PAGE-3. An action is a POST with the action token, which only the page itself contains, and with
 //!   no foreign `Origin`.
 //! - PAGE-4. No response allows another origin to read it.

@@ -96,8 +96,8 @@ impl Options {
 
     /// Sets whether the page may abort tasks.
     ///
-    /// The default is false. If it may, a `block_on` whose tasks are in a deadlock is not ended by the
-    /// deadlock detector while the page is served: an abort could end the wait.
+    /// The default is false. If it may, the deadlock detector ends no `block_on` whose tasks are in
+    /// a deadlock while the page is served. An abort could end the wait.
     ///
     /// # Examples
     ///

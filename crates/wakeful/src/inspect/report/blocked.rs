@@ -139,9 +139,9 @@ impl Blocked {
 
     /// Returns the functions on the thread's stack, innermost first, up to the task's future.
     ///
-    /// If no frame shows the future, because the compiler has inlined it or there are no frames, the
-    /// last entry is the name of its type. There are few or no frames if the thread is in a system call
-    /// that a capture would interrupt, or if the system does not allow one.
+    /// If no frame shows the future, the last entry is the name of its type: the compiler has
+    /// inlined it, or there are no frames. There are few or no frames if a capture would interrupt
+    /// the thread's system call, or if the system does not allow a capture.
     pub fn stack(&self) -> &[String] {
         self.stack.names()
     }

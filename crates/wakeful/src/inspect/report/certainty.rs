@@ -58,9 +58,10 @@
 pub enum Certainty {
     /// The report rests on an assumption, which its text names, or the situation may pass.
     ///
-    /// Most deadlocks are suspected: a guard, a permit or a channel's receiver is assumed to be held by
-    /// the task that acquired it, and could have been moved. A [spinning](super::Spinning) task may do
-    /// work in each poll. A [blocked](super::Blocked) poll may return.
+    /// Most deadlocks are suspected. The report assumes that the task that acquired a guard, a
+    /// permit or a channel's receiver still holds it, and it could have been moved. A
+    /// [spinning](super::Spinning) task may do work in each poll. A [blocked](super::Blocked) poll
+    /// may return.
     Suspected,
     /// Only an abort can end it, or it has already happened.
     Proven,

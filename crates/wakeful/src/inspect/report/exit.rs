@@ -11,8 +11,9 @@ use std::time::Duration;
 
 /// Something that can wake a task of a deadlock, besides the resource that it waits for.
 ///
-/// A task in `select!` or `timeout` waits for any of several events. If one of them is a lock that is
-/// part of a cycle, the others are the exits: a time-out, a signal, a message, data on a socket.
+/// A task in `select!` or `timeout` waits for any of several events. If one of them is a lock that
+/// is part of a cycle, the others are the exits. An exit is a time-out, a signal, a message, or
+/// data on a socket.
 ///
 /// Its `Display` names it, for example `the time-out at src/main.rs:12:9, in 47.0 s`.
 ///

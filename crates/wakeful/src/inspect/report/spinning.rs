@@ -9,11 +9,10 @@ use std::time::Duration;
 
 /// A task that is polled very often, in nearly every case because it woke itself.
 ///
-/// It is [suspected](super::Certainty::Suspected) to wait by polling: the report assumes that the polls
-/// do no work, which wakeful cannot fully see. Not reported are tasks that yield with
-/// [`yield_now`](crate::task::yield_now), tasks that have spent their budget, tasks whose polls take more
-/// than 200 ns on average (2 µs in a debug build), and tasks whose polls change the variables of their
-/// future.
+/// It is [suspected](super::Certainty::Suspected) to wait by polling: the report assumes that the polls do no work,
+/// which wakeful cannot fully see. Tasks that yield with [`yield_now`](crate::task::yield_now) or have spent their
+/// budget are not reported. Neither are tasks whose polls take more than 200 ns on average (2 µs in a debug build), or
+/// change the variables of their future.
 ///
 /// # Examples
 ///

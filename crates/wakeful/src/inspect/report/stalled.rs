@@ -132,8 +132,9 @@ impl Stalled {
         self.waited
     }
 
-    /// Returns the amounts that do not fit: arrived tasks and all tasks of a barrier's round, or the
-    /// permits that are wanted and the permits that there ever were.
+    /// Returns the two amounts that do not fit. For a barrier they are the arrived tasks and all
+    /// tasks of a round. For a semaphore they are the wanted permits and the permits that there
+    /// ever were.
     pub fn amounts(&self) -> Option<(u64, u64)> {
         match self.cause {
             StallCause::Barrier { arrived, of, .. } => Some((arrived, of)),

@@ -154,8 +154,9 @@ impl Node {
             return Some((edges, Vec::new(), waited));
         }
         let exits = self.read_exits(&recorded, self.wakers - direct, now)?;
-        // Another branch of the same task probably holds the resource and waits for such an exit: a
-        // permit, or a lock that it acquired at the site at which this branch waits.
+        // Another branch of the same task probably holds the resource and waits for such an exit.
+        // The resource is a permit, or a lock that it acquired at the site at which this branch
+        // waits.
         let is_exit_of_holder = |edge: &WaitEdge| {
             edge.all().filter(|owner| owner.task == id).any(|owner| {
                 edge.wait.kind == WaitKind::Semaphore || owner.site == Some(edge.wait.site)

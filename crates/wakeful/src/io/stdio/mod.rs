@@ -1,7 +1,7 @@
 //! Standard input, output and error, through the blocking pool.
 //!
 //! The standard streams may be files or terminals, which the poller cannot watch in general. A
-//! [`BlockingStream`] moves the bytes of one direction between a task and pool threads: each poll
+//! [`BlockingStream`] moves the bytes of one direction between a task and pool threads. Each poll
 //! hands a closure to the pool, and the task waits until the closure has run.
 
 mod blocking_stream;

@@ -127,8 +127,8 @@ pub trait AsyncReadExt: AsyncRead {
     /// Waits until data is available, reads it into a [`BufMut`], and returns how many bytes.
     ///
     /// Appends to a `Vec<u8>`, for example. The memory need not be initialized. A `BufMut` may
-    /// offer its capacity in parts, so it may be filled only in part. 0 means the end of the data,
-    /// or that `buf` has no capacity.
+    /// offer its capacity in parts, so it may be filled only in part. The value 0 means the end of
+    /// the data, or that `buf` has no capacity.
     ///
     /// # Errors
     ///

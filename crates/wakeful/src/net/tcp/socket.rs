@@ -13,8 +13,8 @@ use std::panic::Location;
 
 /// A TCP socket that is neither connected nor listening, for setting options first.
 ///
-/// Use this instead of [`TcpStream::connect`] or [`TcpListener::bind`] to set options that must be
-/// set before, such as buffer sizes, the local address of a client, or the backlog of a server.
+/// Use this instead of [`TcpStream::connect`] or [`TcpListener::bind`] for options that must be set
+/// before. Examples are buffer sizes, the local address of a client, and the backlog of a server.
 ///
 /// # Examples
 ///

@@ -46,8 +46,8 @@ impl Builder {
     /// Changes nothing: the blocking pool has one queue.
     ///
     /// In tokio it divides the queue of the blocking pool, so that fewer threads wait for its lock.
-    /// Here a closure that is queued wakes at most one thread, and a thread that ends a closure takes
-    /// the next one without a wake-up, so the lock is held briefly and by few threads.
+    /// Here a queued closure wakes at most one thread, and a thread that ends a closure takes the
+    /// next one without a wake-up. So few threads hold the lock, each for a short time.
     ///
     /// # Examples
     ///

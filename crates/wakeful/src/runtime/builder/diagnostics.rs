@@ -250,8 +250,8 @@ impl Builder {
     ///   [dump](crate::runtime::Handle::dump).
     /// - The drop of the runtime waits no longer for closures and workers that block, and panics if
     ///   the test has not failed yet.
-    /// - A thread that is blocked inside a poll cannot panic. If the runtime is not shut down after
-    ///   a grace time, which is as long as the limit but 1 s to 5 s, the process prints the message
+    /// - A thread that is blocked inside a poll cannot panic. The runtime then has a grace time for
+    ///   its shutdown, as long as the limit but 1 s to 5 s. After it the process prints the message
     ///   with the stack of the thread, and aborts.
     ///
     /// # Examples
@@ -303,10 +303,10 @@ impl Builder {
 
     /// Sets which reports are delivered; all by default.
     ///
-    /// Others reach neither the hook of [`on_report`](Self::on_report), nor stderr, nor the file that
-    /// `WAKEFUL_REPORTS` names. They are still counted in the metrics, and what the runtime does
-    /// beside the report stays: the [policy](Self::on_orphan) for orphans, and the end of a `block_on`
-    /// that can never return.
+    /// Others reach neither the hook of [`on_report`](Self::on_report), nor stderr, nor the file
+    /// that `WAKEFUL_REPORTS` names. They are still counted in the metrics. What the runtime does
+    /// beside the report stays: the [policy](Self::on_orphan) for orphans, and the end of a
+    /// `block_on` that can never return.
     ///
     /// Without this setting, the environment variable `WAKEFUL_REPORT` (`off`, `proven` or `all`)
     /// decides, for programs that are not edited.

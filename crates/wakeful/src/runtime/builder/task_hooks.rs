@@ -102,7 +102,7 @@ impl Builder {
     /// Sets a hook that is called before each poll of a task.
     ///
     /// The thread that polls the task calls it. A panic ends that thread's loop, and the task is
-    /// dropped: on a multi-thread runtime another thread becomes the worker, on a current-thread
+    /// dropped. On a multi-thread runtime another thread becomes the worker, on a current-thread
     /// runtime `block_on` panics.
     ///
     /// # Examples
@@ -161,8 +161,8 @@ impl Builder {
 
     /// Sets a hook that is called when a task ends.
     ///
-    /// It is called once for each task that returned, panicked or was dropped, and for each closure
-    /// of the blocking pool, before the JoinHandle is woken. A panic of the hook is discarded after
+    /// It is called before the JoinHandle is woken: once for each task that returned, panicked or
+    /// was dropped, and each closure of the blocking pool. A panic of the hook is discarded after
     /// the panic hook of the program has printed it.
     ///
     /// # Examples

@@ -28,8 +28,8 @@ use std::task::{Context, Poll};
 /// A set of tasks that run on the thread that created the set, so that they need not be `Send`.
 ///
 /// The tasks run while the set is polled: inside [`run_until`](Self::run_until) or
-/// [`block_on`](Self::block_on), or while the set itself is awaited, which waits until all its
-/// tasks have ended. In between, the tasks wait. Dropping the set drops them.
+/// [`block_on`](Self::block_on), or while a task awaits the set. To await the set is to wait until
+/// all its tasks have ended. In between, the tasks wait. Dropping the set drops them.
 ///
 /// A set needs no runtime of its own, only a thread that polls it. Inside a multi-thread runtime
 /// that is the thread in `block_on`, because the set cannot move to a worker.

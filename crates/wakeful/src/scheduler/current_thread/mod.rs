@@ -412,8 +412,8 @@ impl CurrentThread {
 
     /// Drops every task and closes the arenas. Called by the closing thread, which holds the core.
     fn drop_tasks(self: &Arc<Self>, guard: &CoreGuard<'_>) {
-        // The driver is closed first: a destructor that waits for a timer or a socket of this
-        // runtime would otherwise wait for the thread that it is on.
+        // The driver is closed first. Otherwise a destructor that waits for a timer or a socket of
+        // this runtime would wait for the thread that it is on.
         self.timers.close();
         if let Some(poller) = self.poller.get() {
             poller.shut_down();

@@ -5,9 +5,9 @@
 //! are woken, because any of them may be stuck or about to be dropped. Each future that is polled
 //! then registers again.
 //!
-//! A poller, one of these futures, has at most one waker here, that of its last poll. It removes the
-//! waker when it is ready. A `run_until` future that is dropped before that leaves its waker here
-//! until the next one registers: the task may create a new future for each of its polls.
+//! A poller, one of these futures, has at most one waker here, that of its last poll. It removes
+//! the waker when it is ready. A `run_until` future that is dropped before that leaves its waker
+//! here until the next one registers. The task may create a new future for each of its polls.
 //!
 //! # Protocol
 //!

@@ -1,5 +1,5 @@
-//! Models of workers that lose their thread: the steps LOST-1 to LOST-3, the watchdog's sleep, and
-//! a thread that takes its worker back while another wakes it.
+//! Models of workers that lose their thread: the steps LOST-1 to LOST-3, and the watchdog's sleep.
+//! In one, a thread takes its worker back while another wakes it.
 
 use crate::scheduler::multi_thread::idle::{BeforeParking, Idle};
 use crate::sys::park::Parker;
@@ -113,9 +113,9 @@ fn try_to_start(
     Err(slot.idle.choose_other(worker, tried))
 }
 
-/// A thread takes its lost worker back, while a pusher wakes that worker and fails to start a thread
-/// for it. Catches a worker that is awake and on the list of sleepers, and a searcher that is counted
-/// but does not exist: the counts would keep workers from being woken for good.
+/// A thread takes its lost worker back, while a pusher wakes that worker and fails to start a
+/// thread for it. Catches a worker that is awake and on the list of sleepers, and a searcher that
+/// is counted but does not exist. Such counts would keep workers asleep for good.
 #[test]
 fn a_worker_is_taken_back_while_no_thread_starts_for_it() {
     model(6, || {

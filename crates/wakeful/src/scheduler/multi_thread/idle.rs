@@ -30,14 +30,14 @@
 //!   another one is left that has its own SLEEP-4 still ahead.
 //!
 //! A searcher that finds work calls [`Idle::found_work`]. If it was the last searcher, it takes
-//! over the pushers' duty: it checks whether there is more work, and wakes one more worker if so.
+//! over the pushers' duty. It checks whether there is more work, and wakes one more worker if so.
 //! Pushers that pushed while it searched relied on it.
 //!
 //! A worker's pushes to its own ring need less. The worker is awake and will reach the task itself,
 //! so a skipped wake-up only loses parallelism for a short time, never the task. That is why
 //! workers may skip it for short backlogs.
 //!
-//! A woken worker starts as a searcher, and the waking thread counts it as one, so that two pushers
+//! A woken worker starts as a searcher, and the waking thread counts it as one. So two pushers
 //! don't wake two workers for one task. Other pushers rely on that searcher at once. So if the
 //! worker has no thread and gets none, the next sleeper becomes the searcher in its place
 //! ([`Idle::choose_other`]). (Model: `models/idle.rs`.)

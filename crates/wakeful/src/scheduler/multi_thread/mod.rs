@@ -11,8 +11,8 @@
 //! - [`spare_workers`]: extra threads while all workers are stuck.
 //!
 //! Where a task goes: a task that is woken or spawned on a worker goes into that worker's LIFO
-//! slot, and the task that was there moves to the worker's ring. A task that is woken or spawned on
-//! any other thread goes to the injector. A task that yields goes to the end of its worker's ring.
+//! slot. The task that was there moves to the worker's ring. A task that is woken or spawned on any
+//! other thread goes to the injector. A task that yields goes to the end of its worker's ring.
 //!
 //! A worker can lose its thread: a callback panics, or the thread blocks in place, and the system
 //! refuses another thread. Such a worker is *lost* until a thread starts for it again. Its tasks

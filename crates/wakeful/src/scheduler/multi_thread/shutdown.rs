@@ -14,7 +14,7 @@
 //! Actors: *workers* are active from the start. *Spare workers* are active while they may hold
 //! tasks. The *watchdog* is attached while it visits the scheduler, and active while it moves
 //! tasks. A thread that *blocks in place* passes its active count on to another thread, or gives it
-//! up, and stays attached until its poll has ended.
+//! up. It stays attached until its poll has ended.
 //!
 //! ```text
 //! diagram
@@ -26,8 +26,8 @@
 //! ```
 //!
 //! - SHUTDOWN-1. A thread that moves tasks between queues is active. The last thread to deactivate
-//!   closes the injector and drops its tasks and every other future. So no moved task is missed:
-//!   the watchdog that rescues tasks from a worker's ring puts them into an open injector, or is
+//!   closes the injector and drops its tasks and every other future. So no moved task is missed.
+//!   The watchdog that rescues tasks from a worker's ring puts them into an open injector, or is
 //!   the last active thread itself.
 //! - SHUTDOWN-2. A thread that may touch a cell of the arenas is attached. The last thread to
 //!   detach drops what is left and closes the arenas. A poll that blocks in place may end after the
@@ -35,8 +35,8 @@
 //!   itself, unless the thread of SHUTDOWN-1 has found it in the arena. Then it detaches.
 //! - SHUTDOWN-3. A count that has reached zero stays zero: no thread enters any more.
 //! - SHUTDOWN-4. No active thread runs foreign code that may wait: closures of `block_in_place`,
-//!   report hooks. That code may wait for a timer, a descriptor or a task of this runtime, and
-//!   these waits end only after the last thread has deactivated. The callbacks `on_thread_start`,
+//!   report hooks. That code may wait for a timer, a descriptor or a task of this runtime. These
+//!   waits end only after the last thread has deactivated. The callbacks `on_thread_start`,
 //!   `on_thread_park` and `on_thread_unpark` are the exception, because the worker needs its core
 //!   afterwards. For these, the thread in `block_on` closes the drivers itself
 //!   (`MultiThread::park_in_block_on`).
@@ -207,8 +207,8 @@ impl MultiThread {
     /// Drops every future. No task can run any more.
     ///
     /// Called by the last active thread, and once more by the last attached one. The drivers are
-    /// closed first: a destructor that waits for a timer or a socket of this runtime would
-    /// otherwise wait for the thread that it is on.
+    /// closed first. Otherwise a destructor that waits for a timer or a socket of this runtime
+    /// would wait for the thread that it is on.
     fn drop_tasks(&self) {
         let injected = self.injector.close();
         self.shut_drivers();

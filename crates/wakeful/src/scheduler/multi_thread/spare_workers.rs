@@ -34,8 +34,8 @@ pub(crate) struct SpareWorkers {
     stalled_visits: AtomicU64,
 }
 
-/// After this many visits without a new poll, one more spare worker is started even for CPU-bound
-/// tasks: these may wait for a task that no thread runs.
+/// After this many visits without a new poll, the watchdog starts one more spare worker even for
+/// CPU-bound tasks. They may wait for a task that no thread runs.
 const MAX_STALLED_VISITS: u64 = 10;
 
 impl SpareWorkers {

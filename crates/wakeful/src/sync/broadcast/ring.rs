@@ -23,8 +23,8 @@
 //!
 //! Orderings: the Release store of the sequence number pairs with the Acquire load in
 //! [`Ring::with_value`]: a receiver that finds its number sees the value. The Release store of 0 to
-//! `unseen` pairs with the Acquire load in [`Ring::put`]: the next value is stored after the last
-//! one was moved out. The slot's lock orders the rest.
+//! `unseen` pairs with the Acquire load in [`Ring::put`]. So the next value is stored after the
+//! last one was moved out. The slot's lock orders the rest.
 #![allow(unsafe_code)]
 
 use crate::sys::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
@@ -143,7 +143,7 @@ impl<T> MessageSlot<T> {
     ///
     /// # Safety
     ///
-    /// The caller holds the tail's lock, and either `unseen` is 0 (BROADCAST-2), or the caller also
+    /// The caller holds the tail's lock. Either `unseen` is 0 (BROADCAST-2), or the caller also
     /// holds the slot's lock and has moved the value out (BROADCAST-3).
     #[inline]
     unsafe fn fill(&self, position: u64, value: T, receivers: usize) {

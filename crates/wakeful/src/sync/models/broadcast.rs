@@ -89,8 +89,8 @@ fn message_is_never_missed() {
 }
 
 /// Two receivers clone one message as the next two are sent, the second of which overwrites it.
-/// Catches concurrent clones, a message that is overwritten while it is cloned, one that is dropped
-/// twice or never, and a wrong count of missed messages.
+/// Catches concurrent clones, and a message that is overwritten while it is cloned. Catches one
+/// that is dropped twice or never, and a wrong count of missed messages.
 #[test]
 fn messages_are_overwritten_while_they_are_received() {
     for capacity in [1, 2] {

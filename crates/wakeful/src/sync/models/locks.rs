@@ -1,4 +1,4 @@
-//! Models of the locks and the semaphore: no task waits for what is available, nothing is granted
+//! Models of the locks and the semaphore. No task waits for what is available, nothing is granted
 //! twice, and an owner sees what earlier owners did.
 
 use super::counting_waker::WakeCount;

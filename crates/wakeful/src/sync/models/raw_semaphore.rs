@@ -1,4 +1,4 @@
-//! Models of recorded owners: a waiting task finds the owners in the resource record, also if they
+//! Models of recorded owners. A waiting task finds the owners in the resource record, also if they
 //! acquire, release or hand over at the same time.
 
 use crate::sync::acquire::PermitRequest;

@@ -7,8 +7,8 @@
 //!
 //! Rules:
 //! - CAPACITY-1. While QUEUED is set, only the holder of the lock reserves slots, and no sender
-//!   claims a slot without a reservation. The holder of the lock sets it whenever a sender waits in
-//!   the list, or the number of reserved slots does not fit into the word.
+//!   claims a slot without a reservation. The holder of the lock sets it if a sender waits in the
+//!   list, or if the word is too small for the reserved slots.
 //! - CAPACITY-2. Freed slots go to the first waiter until it has all that it requested. Until then
 //!   `partial` is the number it has; these slots count as reserved.
 //! - CAPACITY-3. SENDER_WAITS in `fence_mode` is set whenever a sender waits in the list. An actor

@@ -9,15 +9,15 @@
 //!
 //! Rules:
 //! - MPSC-1. `tail` changes only by read-modify-write operations. The sender that moves its
-//!   position from `p` to `p + 1` has claimed slot `p`, and fills it without delay: no user code
-//!   runs in between.
+//!   position from `p` to `p + 1` has claimed slot `p`. It fills the slot without delay: no user
+//!   code runs in between.
 //! - MPSC-2. `tail_block` points to the block of the position in `tail`, or to the block before.
 //!   Its lowest bit is the parity of the block's number, which says which of the two it is. Only
 //!   the sender that claimed the last slot of a block advances it, before it fills that slot. A
 //!   sender that finds the block before waits for that.
 //! - MPSC-3. A sender uses the pointer only if its compare-exchange of `tail` succeeded. Then no
-//!   position was claimed since it loaded `tail`, so the pointer is still right, and the block is
-//!   not reused before its slot is ready (BLOCK-3).
+//!   position was claimed since it loaded `tail`, so the pointer is still right. The block is not
+//!   reused before its slot is ready (BLOCK-3).
 //! - MPSC-4. The waker cell belongs to the receiver while PARKED is not set and all claimed
 //!   positions are received. Setting PARKED gives the cell to the actor that clears the bit. That
 //!   can be the receiver itself, if it changes its mind. It can be the sender that claims the next

@@ -17,11 +17,10 @@
 //! clone was made has no record, and is not blamed before its next message.
 //!
 //! Rules:
-//! - FIRST-1. An actor that writes the note then reads the number of senders, by a read-modify-write,
-//!   whether the sender is exempt, and whether the receiver waits with a waker of its task. If one of
-//!   these is not as it was, it removes the note. An actor that clones the first sender counts the clone,
-//!   and then removes the note. An actor that exempts it, or waits with another waker, says so first, and
-//!   then removes the note.
+//! - FIRST-1. An actor that writes the note then reads the number of senders, by a read-modify-write. It also reads
+//!   whether the sender is exempt, and whether the receiver waits with a waker of its task. If one of these is not as
+//!   it was, it removes the note. An actor that clones the first sender counts the clone, and then removes the note. An
+//!   actor that exempts it, or waits with another waker, says so first, and then removes the note.
 //!
 //! The race to fear: a clone is made while the note is written, and the note stays. It cannot happen. Of
 //! the two read-modify-writes of the number, one is first. If it is that of the clone, the writer sees
@@ -45,8 +44,8 @@ pub(super) struct FirstSender {
     /// The task that made its clones; 0 if there are none, or it is exempt.
     cloned_by: AtomicU64,
     is_exempt: AtomicBool,
-    /// The receiver has left a waker of its task in its last wait, not that of a set of futures, where
-    /// another future of the set may have the sender.
+    /// The receiver has left a waker of its task in its last wait. A waker of a set of futures does
+    /// not count: another future of the set may have the sender.
     has_direct_wait: AtomicBool,
 }
 
@@ -126,8 +125,9 @@ impl<T> Chan<T> {
     #[cold]
     pub(super) fn note_wait_for_first(&self, is_direct: bool) {
         let (first, record) = (&self.first_sender, self.send_waiters.record.get());
-        // As in the wait before. The actor that drops the last other sender then finds the record: the
-        // receiver obtained it before a fence, after which it would have seen that sender alone.
+        // As in the wait before. The actor that drops the last other sender then finds the record.
+        // The receiver obtained it before a fence, after which it would have seen that sender
+        // alone.
         let is_noted =
             first.has_direct_wait.load(Relaxed) == is_direct && (record.is_some() || !is_direct);
         if is_noted && !first.is_alone() {

@@ -24,8 +24,8 @@
 //!
 //! If an end sets its final state, finds no waiting end and does not wait itself, it sets GONE in
 //! the same step. So sending and receiving a value costs one compare-exchange and one load. If
-//! wakers have to be moved out, GONE is set in a step of its own after that, because the memory may
-//! be freed from then on.
+//! wakers have to be moved out, GONE is set in a step of its own after that. The memory may be
+//! freed from then on.
 //!
 //! The race to fear: the receiver finds no value and registers its waker, while the sender finds no
 //! waiting receiver and detaches. It cannot happen: both are steps on one word. The

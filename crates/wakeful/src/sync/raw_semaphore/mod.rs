@@ -23,12 +23,12 @@
 //!   changes in the same critical section.
 //!
 //! The race to fear: a task finds too few permits and enqueues itself, while the last permit is
-//! released to the word, which is not read again. It cannot happen: the compare-exchange that sets
-//! WAITERS takes all permits of the word. A permit that was released before is among them; a later
-//! release finds WAITERS set.
+//! released to the word. The task does not read the word again. It cannot happen: the
+//! compare-exchange that sets WAITERS takes all permits of the word. A permit that was released
+//! before is among them; a later release finds WAITERS set.
 //!
 //! Orderings: a release of permits is a Release of the word, and acquiring them an Acquire. While
-//! no task waits, the word changes only by read-modify-write operations, so a task that acquires
+//! no task waits, the word changes only by read-modify-write operations. So a task that acquires
 //! permits sees everything that was done under each of them. Permits that go through the list are
 //! ordered by its lock and by the grant.
 
@@ -295,8 +295,8 @@ mod tests {
     use std::pin::pin;
     use std::sync::Arc;
 
-    /// An owner has the first slot and has not written its name when a task enqueues itself, and
-    /// neither of the two does anything after that.
+    /// An owner has the first slot and has not written its name when a task enqueues itself.
+    /// Neither of the two does anything after that.
     #[test]
     fn the_scan_learns_of_an_owner_that_wrote_its_name_late() {
         let runtime = Builder::new_current_thread().on_report(|_| {}).build().unwrap();

@@ -43,7 +43,7 @@ const MAX_READERS: u32 = u32::MAX >> 3;
 ///
 /// Readers and writers get the lock in the order in which they began to wait. A reader that comes
 /// after a waiting writer waits behind it, even while other tasks are reading. So a task that holds
-/// a read guard must not wait for a second one: if a writer began to wait in between, the task
+/// a read guard must not wait for a second one. If a writer began to wait in between, the task
 /// deadlocks.
 ///
 /// # Memory ordering

@@ -30,7 +30,7 @@ use std::task::{Context, Poll, ready};
 /// # Fairness
 ///
 /// Tasks get permits in the order in which they began to wait. A task that requests many permits is
-/// not overtaken by tasks that request fewer: returned permits are collected for it until it has
+/// not overtaken by tasks that request fewer. Returned permits are collected for it until it has
 /// all of them. Collected permits are not [available](Self::available_permits).
 /// [`try_acquire`](Self::try_acquire) does not overtake waiting tasks either.
 ///

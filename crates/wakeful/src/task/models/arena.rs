@@ -46,8 +46,8 @@ fn push(entries: &Entries, stack: &Stack, number: usize) -> Option<usize> {
 
 /// Two threads push, a third takes all twice.
 ///
-/// Detects a cell that is lost in concurrent pushes, a link that is read before it is written, and
-/// two cells of one pusher in the wrong order.
+/// Detects a cell that is lost in concurrent pushes, an early read of a link, and two cells of one
+/// pusher in the wrong order.
 #[test]
 fn stack_takes_all_during_pushes() {
     model(4, || {
@@ -91,8 +91,8 @@ fn stack_closes_during_pushes() {
 
 /// A cell is freed on another thread while the arena's owner allocates.
 ///
-/// Detects a cell that is allocated before the other thread is done with it, one that is lost on
-/// the return stack, and one that two tasks get.
+/// Detects a cell that is allocated while the other thread uses it, one that the return stack
+/// loses, and one that two tasks get.
 #[test]
 fn cell_freed_on_another_thread_is_reused() {
     model(6, || {
@@ -171,7 +171,7 @@ fn arena_closes_while_cells_are_freed() {
 /// A thread walks the arena while a task ends and its cell is reused.
 ///
 /// Detects a reference to a cell without a task, one that does not keep its task alive, and one
-/// that is released although it was never counted.
+/// that is released without being counted.
 #[test]
 fn walk_while_a_cell_is_reused() {
     model(4, || {

@@ -105,7 +105,7 @@ impl Future for Waiting {
 /// A task completes while its JoinHandle registers a waker, and then another one.
 ///
 /// Detects a joiner that is not woken, a wake of the wrong waker, a waker that stays in the cell,
-/// and an output that is read before it is written.
+/// and an output read early.
 #[test]
 fn joiner_replaces_its_waker() {
     model(6, || {

@@ -24,7 +24,7 @@ thread_local! {
 /// executions.
 ///
 /// It explores twice; the second time, another thread than the main one goes first (see [`start`]).
-/// loom derives new orders from the current one, and misses some if a thread loads a word that it
+/// loom derives new orders from the current one. It misses some if a thread loads a word that it
 /// then exchanges.
 pub(crate) fn model(preemptions: usize, f: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();

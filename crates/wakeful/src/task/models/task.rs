@@ -315,8 +315,8 @@ fn shutdown_against_a_late_end_of_a_poll() {
 
 /// A thread walks the arena while a task ends and its cell is filled again.
 ///
-/// Detects a walker that counts a handle of a cell that is being freed, or reads the spawn-time
-/// fields (TASK-5) while they are written for the next task.
+/// Detects a walker that counts a handle of a cell that is being freed. Detects one that reads the
+/// spawn-time fields (TASK-5) while they are written for the next task.
 #[test]
 fn walker_meets_a_reused_cell() {
     fn refill(task: &Task) {

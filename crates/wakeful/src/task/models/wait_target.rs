@@ -72,8 +72,8 @@ fn readers_see_only_written_targets() {
     });
 }
 
-/// The task waits for records 1 and 2. While another thread removes its waiter from list 1, it waits
-/// for record 3 in its next poll, which may reuse the slot of record 1.
+/// The task waits for records 1 and 2. Another thread removes its waiter from list 1. Meanwhile it
+/// waits for record 3 in its next poll, which may reuse the slot of record 1.
 ///
 /// At the end exactly records 2 and 3 are linked: no link is lost, and none is left.
 #[test]

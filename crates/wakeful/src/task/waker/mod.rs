@@ -95,8 +95,8 @@ unsafe fn wake(data: *const ()) {
         // SAFETY: the duty comes from the state word.
         return unsafe { perform(cell, header.state.wake_by_val()) };
     }
-    // The race to fear: once the entry is in a queue, the task may end and its runtime be dropped
-    // while this thread is still inside `schedule`. This waker's count keeps both alive until then.
+    // The race to fear: the entry is in a queue, the task ends and its runtime is dropped while
+    // this thread is still inside `schedule`. This waker's count keeps both alive until then.
     // SAFETY: the duty comes from the state word, and the count is subtracted last.
     unsafe {
         perform(cell, header.state.wake_by_ref());

@@ -15,7 +15,7 @@
 //!   lock. Each waiter links a word of its own, also if a task has several (`task::wait_set`).
 //! - RECORD-2. A guard or permit that owns its share of the resource can move to any task or
 //!   thread. Making one marks the resource, for good. From then on a report says that the guard may
-//!   have been moved, and the children of the task that acquired it may have it as well.
+//!   have been moved. The children of the task that acquired it may have it as well.
 //!
 //! So a link is exact. If the task has as many live wakers as direct links, each of its wakers is in
 //! the list of one of these resources. Nothing but these resources, or an abort, can then wake the
