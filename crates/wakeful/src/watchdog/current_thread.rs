@@ -91,16 +91,18 @@ fn observe_block_on(scheduler: &CurrentThread, observations: &mut Observations, 
     let watched = observations.block_on.get_or_insert_with(|| Box::new(PollWatch::new()));
     let thread = scheduler.poll_watch().thread();
     // Of several threads in `block_on`, one runs the tasks.
-    let roots = scheduler.base.block_ons();
-    let Some(root) = roots.into_iter().find(|root| root.thread == thread) else { return };
+    let block_ons = scheduler.base.block_ons();
+    let Some(block_on) = block_ons.into_iter().find(|block_on| block_on.thread == thread) else {
+        return;
+    };
     let local = scheduler.base.running_local(thread);
     let poll = local.as_ref().map(|task| (task.header().id.get(), task.header().polls()));
     let is_same_poll = std::mem::replace(&mut observations.local, poll) == poll;
-    root.mirror_to(watched);
+    block_on.mirror_to(watched);
     let stuck = watched.observe(now);
-    if let Some(spin) = observations.spin_detector.add(&PollSample::of_block_on(&root), now) {
+    if let Some(spin) = observations.spin_detector.add(&PollSample::of_block_on(&block_on), now) {
         if scheduler.has_tasks() {
-            config.hooks.spinning(&PolledEntity::BlockOnState(root), spin.polls, spin.within);
+            config.hooks.spinning(&PolledEntity::BlockOnState(block_on), spin.polls, spin.within);
         }
         return;
     }
@@ -111,10 +113,11 @@ fn observe_block_on(scheduler: &CurrentThread, observations: &mut Observations, 
         && scheduler.has_tasks()
         && observation.claim_report(&mut observations.probe)
     {
-        root.mirror_to(watched);
+        block_on.mirror_to(watched);
         if watched.is_in_observed_poll() {
             let task = local.filter(|_| is_same_poll);
-            observation.report(task.map_or(PolledEntity::BlockOnState(root), PolledEntity::Task));
+            observation
+                .report(task.map_or(PolledEntity::BlockOnState(block_on), PolledEntity::Task));
         }
     }
 }

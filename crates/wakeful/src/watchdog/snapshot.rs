@@ -29,7 +29,7 @@ pub(crate) trait Inspectable {
         self.workers()
     }
     /// Returns the cells of tasks that are polled by threads other than workers.
-    fn running_elsewhere(&self) -> Vec<usize> {
+    fn running_off_workers(&self) -> Vec<usize> {
         self.base().running_locals()
     }
     /// Returns how many tasks were spawned so far.
@@ -62,12 +62,14 @@ pub(crate) trait Inspectable {
 impl CurrentThread {
     /// Returns the `block_on` whose future is being polled by the thread that runs the tasks, and the
     /// number of that poll.
-    fn polled_root(&self) -> Option<WorkerActivity> {
+    fn polled_block_on(&self) -> Option<WorkerActivity> {
         let thread = self.poll_watch().thread();
-        let mut roots = self.base.block_ons().into_iter();
-        roots
-            .find(|root| root.thread == thread && root.record.is_polled())
-            .map(|root| WorkerActivity::PollsRoot(root.record.id, root.record.poll_number()))
+        let mut block_ons = self.base.block_ons().into_iter();
+        block_ons.find(|block_on| block_on.thread == thread && block_on.record.is_polled()).map(
+            |block_on| {
+                WorkerActivity::PollsBlockOn(block_on.record.id, block_on.record.poll_number())
+            },
+        )
     }
 
     /// Returns the number of tasks in the queue. Counts ready tasks one by one, because only the thread
@@ -114,7 +116,7 @@ pub(crate) enum WorkerActivity {
     /// It polls the task in the cell at this address, for this long if that is known.
     Polls(usize, Option<Duration>),
     /// It polls the future of the `block_on` with this id. The number identifies the poll.
-    PollsRoot(u64, u32),
+    PollsBlockOn(u64, u32),
 }
 
 impl WorkerSnapshot {
@@ -175,7 +177,7 @@ impl Inspectable for MultiThread {
         (0..self.workers.len()).map(look).collect()
     }
 
-    fn running_elsewhere(&self) -> Vec<usize> {
+    fn running_off_workers(&self) -> Vec<usize> {
         let mut cells = self.base.running_locals();
         cells.extend(self.in_place_polls.lock().iter());
         let spares = self.spares.all();
@@ -234,7 +236,7 @@ impl Inspectable for CurrentThread {
         let doing = match (self.metrics.asleep_since(), self.poll_watch().current_poll()) {
             _ if !self.is_held() => WorkerActivity::Nothing,
             (Some(since), _) => WorkerActivity::Sleeps(since),
-            (None, None) => self.polled_root().unwrap_or(WorkerActivity::Searching),
+            (None, None) => self.polled_block_on().unwrap_or(WorkerActivity::Searching),
             (None, Some((cell, since))) => WorkerActivity::Polls(
                 cell.addr().get(),
                 since.map(|since| now.saturating_sub(since)),

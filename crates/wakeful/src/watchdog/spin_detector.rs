@@ -144,19 +144,19 @@ impl PollSample {
     }
 
     /// Samples the future of a `block_on`.
-    pub(crate) fn of_block_on(root: &BlockOnState) -> Self {
-        let polls = root.record.poll_number() / 2;
-        let address = std::ptr::from_ref(root).addr();
-        let memory = root.record.future_memory();
+    pub(crate) fn of_block_on(block_on: &BlockOnState) -> Self {
+        let polls = block_on.record.poll_number() / 2;
+        let address = std::ptr::from_ref(block_on).addr();
+        let memory = block_on.record.future_memory();
         let own = address..address + size_of::<BlockOnState>();
         Self {
-            id: root.record.id,
+            id: block_on.record.id,
             polls,
-            wakes: polls.wrapping_sub(root.record.self_wakes()),
+            wakes: polls.wrapping_sub(block_on.record.self_wakes()),
             busy: Duration::ZERO,
-            thread: root.thread,
-            times: thread_state::run_times(root.thread).unwrap_or_default(),
-            yields: yields(&root.record.waiting),
+            thread: block_on.thread,
+            times: thread_state::run_times(block_on.thread).unwrap_or_default(),
+            yields: yields(&block_on.record.waiting),
             fingerprint: Box::new(move || fingerprint::of(memory, own.clone())),
         }
     }

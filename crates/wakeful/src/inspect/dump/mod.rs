@@ -135,13 +135,14 @@ impl Dump {
         let config = &scheduler.base().config;
         let now = config.env.clock.elapsed();
         let workers = scheduler.workers_and_queues();
-        let elsewhere = scheduler.running_elsewhere();
+        let off_workers = scheduler.running_off_workers();
         let mut tasks = Vec::new();
-        for root in scheduler.block_ons() {
-            tasks.extend(TaskDump::of_block_on(&root, config.block_on_name.as_deref(), now));
+        for block_on in scheduler.block_ons() {
+            tasks.extend(TaskDump::of_block_on(&block_on, config.block_on_name.as_deref(), now));
         }
-        scheduler
-            .each_task(&mut |task| tasks.push(TaskDump::of_task(&task, &workers, &elsewhere, now)));
+        scheduler.each_task(&mut |task| {
+            tasks.push(TaskDump::of_task(&task, &workers, &off_workers, now))
+        });
         tasks.sort_by_key(|task| (!task.info().is_block_on(), task.info().id));
         name_holders(&mut tasks);
         find_parents(&mut tasks);

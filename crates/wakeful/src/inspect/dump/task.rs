@@ -141,7 +141,7 @@ impl TaskDump {
     pub(in crate::inspect) fn of_task(
         task: &TaskRef,
         workers: &[WorkerSnapshot],
-        elsewhere: &[usize],
+        off_workers: &[usize],
         now: Duration,
     ) -> Self {
         let header = task.header();
@@ -150,7 +150,7 @@ impl TaskDump {
         let polls_it = |worker: &WorkerSnapshot| matches!(worker.doing, WorkerActivity::Polls(it, _) if it == cell);
         let worker = workers.iter().position(polls_it);
         let is_closure = state.has(BLOCKING);
-        let runs = worker.is_some() || is_closure || elsewhere.contains(&cell);
+        let runs = worker.is_some() || is_closure || off_workers.contains(&cell);
         let task_state = match () {
             () if state.has(COMPLETE) => TaskState::Done,
             () if state.has(RUNNING) && runs => TaskState::Running(worker),
@@ -182,33 +182,33 @@ impl TaskDump {
     }
 
     pub(in crate::inspect) fn of_block_on(
-        root: &BlockOnState,
+        block_on: &BlockOnState,
         name: Option<&str>,
         now: Duration,
     ) -> Option<Self> {
-        let note = &root.record;
+        let record = &block_on.record;
         let state = match () {
-            () if note.is_polled() => TaskState::Running(None),
-            () if root.is_woken() => TaskState::Queued,
+            () if record.is_polled() => TaskState::Running(None),
+            () if block_on.is_woken() => TaskState::Queued,
             () => TaskState::Waiting,
         };
         let waits = state == TaskState::Waiting;
-        let wakers = root.live_wakers() as u64;
+        let wakers = block_on.live_wakers() as u64;
         Some(Self {
-            info: TaskInfo::of_block_on(root, name)?,
+            info: TaskInfo::of_block_on(block_on, name)?,
             parent: None,
             parent_half: 0,
             cell: 0,
             state,
             closure: false,
             forever: false,
-            age: note.first_waited_ms().map_or(Duration::ZERO, |first_ms| since(now, first_ms)),
-            polls: note.polls(),
+            age: record.first_waited_ms().map_or(Duration::ZERO, |first_ms| since(now, first_ms)),
+            polls: record.polls(),
             busy: Duration::ZERO,
-            wakes: note.polls().saturating_sub(1),
+            wakes: record.polls().saturating_sub(1),
             wakers,
             waiting: if waits {
-                WaitDump::read_all(&note.waiting, || note.poll_stamp(), wakers, now)
+                WaitDump::read_all(&record.waiting, || record.poll_stamp(), wakers, now)
             } else {
                 Vec::new()
             },

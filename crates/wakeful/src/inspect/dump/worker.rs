@@ -99,9 +99,9 @@ impl WorkerDump {
             WorkerActivity::Polls(cell, duration) => {
                 (WorkerState::Polling, info(tasks.iter().find(|task| task.cell == cell)), duration)
             }
-            WorkerActivity::PollsRoot(root, _) => {
-                let root = tasks.iter().find(|task| task.info().id == root);
-                (WorkerState::Polling, info(root), None)
+            WorkerActivity::PollsBlockOn(block_on, _) => {
+                let block_on = tasks.iter().find(|task| task.info().id == block_on);
+                (WorkerState::Polling, info(block_on), None)
             }
         };
         Self { index, state, task, duration, snapshot: snapshot.clone() }

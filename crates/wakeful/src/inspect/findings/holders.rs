@@ -25,7 +25,7 @@ pub(super) struct Tasks<'a> {
 struct Collected {
     by_id: HashMap<u64, TaskRef>,
     workers: Vec<WorkerSnapshot>,
-    elsewhere: Vec<usize>,
+    off_workers: Vec<usize>,
 }
 
 impl<'a> Tasks<'a> {
@@ -38,8 +38,9 @@ impl<'a> Tasks<'a> {
         self.scheduler.each_task(&mut |task| {
             by_id.insert(task.header().id.get(), task);
         });
-        let (workers, elsewhere) = (self.scheduler.workers(), self.scheduler.running_elsewhere());
-        Collected { by_id, workers, elsewhere }
+        let (workers, off_workers) =
+            (self.scheduler.workers(), self.scheduler.running_off_workers());
+        Collected { by_id, workers, off_workers }
     }
 
     /// Finds a task or `block_on` future of the runtime by its id.
@@ -47,12 +48,12 @@ impl<'a> Tasks<'a> {
         let config = &self.scheduler.base().config;
         let now = config.env.clock.elapsed();
         if is_block_on_id(id) {
-            let roots = self.scheduler.block_ons();
-            let root = roots.iter().find(|root| root.record.id == id)?;
-            return TaskDump::of_block_on(root, config.block_on_name.as_deref(), now);
+            let block_ons = self.scheduler.block_ons();
+            let block_on = block_ons.iter().find(|block_on| block_on.record.id == id)?;
+            return TaskDump::of_block_on(block_on, config.block_on_name.as_deref(), now);
         }
         let all = self.collected.get_or_init(|| self.collect());
-        Some(TaskDump::of_task(all.by_id.get(&id)?, &all.workers, &all.elsewhere, now))
+        Some(TaskDump::of_task(all.by_id.get(&id)?, &all.workers, &all.off_workers, now))
     }
 
     /// Returns whether a task or `block_on` future has spawned a living task, other than `except`.

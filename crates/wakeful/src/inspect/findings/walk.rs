@@ -73,13 +73,14 @@ impl Walk {
             sites: HashMap::new(),
         };
         let name = scheduler.base().config.block_on_name.as_deref();
-        for root in scheduler.block_ons() {
-            let waits = || !root.record.is_polled() && !root.is_woken();
+        for block_on in scheduler.block_ons() {
+            let waits = || !block_on.record.is_polled() && !block_on.is_woken();
             if waits() {
-                let (info, wakers) = (|| TaskInfo::of_block_on(&root, name), root.live_wakers());
-                let poll = root.record.poll_stamp();
-                let is_same = || waits() && root.record.poll_stamp().same_poll(poll);
-                let record = &root.record.waiting;
+                let (info, wakers) =
+                    (|| TaskInfo::of_block_on(&block_on, name), block_on.live_wakers());
+                let poll = block_on.record.poll_stamp();
+                let is_same = || waits() && block_on.record.poll_stamp().same_poll(poll);
+                let record = &block_on.record.waiting;
                 let (wakers, is_exempt) = (wakers as u64, false);
                 let waiter = Waiter { record, wakers, poll, is_exempt, is_same: &is_same };
                 walk.add_waits(&waiter, now, info);

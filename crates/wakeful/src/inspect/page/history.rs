@@ -228,7 +228,7 @@ impl RuntimeHistory {
 /// Returns the share of the time `passed`, in seconds, that a worker was in polls.
 fn busy_share(now: &WorkerSnapshot, then: &WorkerSnapshot, passed: f64) -> f64 {
     // A poll of a `block_on` future counts when it ends. This one lasts since the last sample.
-    if matches!(now.doing, WorkerActivity::PollsRoot(..)) && now.doing == then.doing {
+    if matches!(now.doing, WorkerActivity::PollsBlockOn(..)) && now.doing == then.doing {
         return 1.0;
     }
     let total = |worker: &WorkerSnapshot| worker.busy + worker.in_block_on;
@@ -267,7 +267,7 @@ mod tests {
         let sites: Vec<Location<'static>> = vec![*Location::caller(); 2 * MAX_GROUPS];
         let sites: &'static [_] = sites.leak();
         let mut samples = Samples::default();
-        // Locations compare by value, so the runtime's number tells them apart.
+        // Locations compare by value, so the runtime's id tells them apart.
         let counts = sites.iter().enumerate().map(|(n, site)| ((n as u64, site), n + 1));
         samples.add_groups(Duration::ZERO, counts.collect());
         assert_eq!(samples.groups.len(), MAX_GROUPS);

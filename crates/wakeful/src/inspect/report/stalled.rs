@@ -162,8 +162,9 @@ impl Stalled {
         }
     }
 
-    /// Returns how many other tasks wait: at the same barrier or semaphore, or in a call at the same site
-    /// and for such a reason.
+    /// Returns how many other tasks wait for the same reason.
+    ///
+    /// They wait at the same barrier or semaphore, or in a call at the same site.
     pub fn others(&self) -> usize {
         self.others
     }

@@ -72,7 +72,8 @@ impl RuntimeMetrics {
         }
     }
 
-    /// Returns how many polls of a worker a bucket has counted, or 0 if the histogram is not enabled.
+    /// Returns how many polls of a worker a bucket has counted. It is 0 if the histogram is not
+    /// enabled.
     ///
     /// A poll that blocks in place is not counted: another thread becomes the worker meanwhile.
     ///
@@ -197,8 +198,8 @@ impl RuntimeMetrics {
         }
     }
 
-    /// Returns how many polls of a worker came with a latency of this bucket, or 0 if the histogram is
-    /// not enabled.
+    /// Returns how many polls of a worker came with a latency of this bucket. It is 0 if the
+    /// histogram is not enabled.
     ///
     /// # Panics
     ///
