@@ -27,18 +27,24 @@ const VAGUE: &[&str] = &[
     "whom",
 ];
 
-/// Parts of identifiers that were replaced, in snake case, and the name of today.
+/// Parts of identifiers that were replaced, in snake case, and what stands there today.
 const RETIRED: &[(&str, &str)] = &[
     ("attendance", "shutdown gate"),
     ("attendant", "uring keeper"),
+    ("circle", "cycle"),
+    ("elsewhere", "the place"),
+    ("everybody", "the actor"),
     ("estate", "base"),
     ("lost_panic", "unobserved_panic"),
+    ("nobody", "the actor"),
     ("own_threads", "thread_registry"),
     ("plate", "resource record"),
     ("quiescent", "stuck_block_on"),
     ("seam", "environment"),
+    ("somebody", "the actor"),
     ("vigil", "scan_gate"),
     ("warden", "watchdog"),
+    ("whoever", "the actor"),
     ("witness", "hooks"),
 ];
 
