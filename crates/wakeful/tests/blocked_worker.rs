@@ -186,7 +186,7 @@ fn deferred_tasks_run_while_their_worker_is_stuck() {
     let rt = multi_thread(2);
     // Keeps the second worker busy, so that the tasks below meet on the first.
     let ((busy, is_busy), (free, may_go)) = (mpsc::channel(), mpsc::channel::<()>());
-    let elsewhere = rt.spawn(async move {
+    let other = rt.spawn(async move {
         busy.send(()).unwrap();
         may_go.recv().unwrap();
     });
@@ -206,7 +206,7 @@ fn deferred_tasks_run_while_their_worker_is_stuck() {
         stuck.await.unwrap()
     });
     assert_eq!(rt.block_on(outer).unwrap(), "done");
-    rt.block_on(elsewhere).unwrap();
+    rt.block_on(other).unwrap();
 }
 
 #[test]

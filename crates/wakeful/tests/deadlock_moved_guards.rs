@@ -131,7 +131,7 @@ fn a_receiver_that_went_to_a_thread() {
 }
 
 #[test]
-fn tasks_whose_messages_were_there_at_once_can_be_in_a_circle() {
+fn tasks_whose_messages_were_there_at_once_can_be_in_a_cycle() {
     for (rt, _told) in runtimes() {
         let named = |name| wakeful::task::Builder::new().name(name);
         let (to_a, of_a) = mpsc::channel(1);

@@ -154,7 +154,7 @@ fn odd_tasks_are_listed_by_themselves() {
 }
 
 #[test]
-fn tasks_of_a_deadlock_are_told_first_and_listed() {
+fn tasks_of_a_deadlock_come_first_and_are_listed() {
     paused().block_on(async {
         (0..100).for_each(|_| drop(task::spawn(sleep(Duration::from_secs(900)))));
         let (left, right) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
@@ -183,7 +183,7 @@ fn tasks_of_a_deadlock_are_told_first_and_listed() {
 }
 
 #[test]
-fn a_blocked_poll_is_told_first() {
+fn a_blocked_poll_comes_first() {
     let mut builder = Builder::new_multi_thread();
     builder
         .worker_threads(1)
@@ -237,7 +237,7 @@ fn the_environment_asks_for_each_task() {
 }
 
 #[test]
-fn what_was_reported_lately_is_told_first() {
+fn what_was_reported_lately_comes_first() {
     let (reported, reports) = mpsc::channel();
     let mut builder = Builder::new_current_thread();
     let hook = move |report: &wakeful::inspect::Report| reported.send(report.kind()).unwrap();

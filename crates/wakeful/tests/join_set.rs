@@ -314,7 +314,7 @@ fn the_waker_goes_with_the_set_and_is_not_woken() {
 }
 
 #[test]
-fn the_last_waker_is_the_one_that_is_woken() {
+fn the_last_waker_is_woken() {
     let runtime = current_thread();
     let (first, first_waker) = CountingWaker::new();
     let (second, second_waker) = CountingWaker::new();

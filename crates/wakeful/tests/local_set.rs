@@ -169,11 +169,11 @@ fn a_local_runtime_is_a_place_for_local_tasks_too() {
         log.assert_dropped_here(2);
     });
     let handle = runtime.handle().clone();
-    let elsewhere = thread::spawn(move || {
+    let other = thread::spawn(move || {
         let _entered = handle.enter();
         panic_site(|| spawn_local(async {}))
     });
-    let site = elsewhere.join().unwrap();
+    let site = other.join().unwrap();
     assert_eq!(
         site.message,
         "Local tasks can only be spawned on a LocalRuntime from the thread the runtime was created on"
@@ -223,8 +223,8 @@ fn spawn_goes_to_the_runtime_and_spawn_local_stays() {
     let here = thread::current().id();
     let set = LocalSet::new();
     set.block_on(&runtime, async {
-        let elsewhere = wakeful::spawn(async { thread::current().id() });
-        assert_ne!(elsewhere.await.unwrap(), here);
+        let other = wakeful::spawn(async { thread::current().id() });
+        assert_ne!(other.await.unwrap(), here);
         let ids = join_all((0..100).map(|_| spawn_local(async { thread::current().id() }))).await;
         assert!(ids.into_iter().all(|id| id.unwrap() == here));
         let outside = wakeful::spawn(async { panic_site(|| spawn_local(async {})).message });

@@ -170,7 +170,7 @@ fn work_from_inside_does_not_wake_the_polling_task() {
 }
 
 #[test]
-fn the_latest_waker_is_the_one_that_is_woken() {
+fn the_latest_waker_is_woken() {
     let set = LocalSet::new();
     let ((first, first_waker), (second, second_waker)) =
         (CountingWaker::new(), CountingWaker::new());

@@ -172,8 +172,8 @@ mod through_macro_rules {
     }
 
     test!(a_test_made_by_a_macro {
-        let elsewhere = std::thread::spawn(from_parts).join();
-        assert_eq!(elsewhere.unwrap(), Ok(5));
+        let other = std::thread::spawn(from_parts).join();
+        assert_eq!(other.unwrap(), Ok(5));
     });
 }
 

@@ -269,7 +269,7 @@ fn urgent_data_is_priority_readiness() {
 }
 
 #[test]
-fn an_error_comes_to_those_who_ask_for_nothing_else() {
+fn an_error_is_reported_to_an_interest_in_errors_alone() {
     for rt in runtimes() {
         rt.block_on(async {
             let (reader, writer) = std::io::pipe().unwrap();

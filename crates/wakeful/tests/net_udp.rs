@@ -125,7 +125,7 @@ fn a_buffer_that_grows_takes_one_packet_after_the_other() {
 }
 
 #[test]
-fn a_connected_socket_hears_only_the_one_it_is_connected_to() {
+fn a_connected_socket_receives_only_from_its_peer() {
     for rt in runtimes() {
         rt.block_on(async {
             let ((near, near_addr), (other, _)) = (socket().await, socket().await);
@@ -283,7 +283,7 @@ fn a_receive_that_is_dropped_takes_nothing() {
 }
 
 #[test]
-fn readiness_is_told_to_all_who_wait_for_it() {
+fn readiness_wakes_every_task_that_waits_for_it() {
     for rt in runtimes() {
         rt.block_on(async {
             let (near, far) = pair().await;
@@ -381,7 +381,7 @@ fn options_are_set_and_read_back() {
 }
 
 #[test]
-fn a_group_hears_what_is_sent_to_it() {
+fn members_of_a_multicast_group_receive_what_is_sent_to_it() {
     let [rt, ..] = runtimes();
     rt.block_on(async {
         let receiver = UdpSocket::bind("0.0.0.0:0").await.unwrap();

@@ -72,15 +72,15 @@ fn errors_of_names_have_the_numbers_of_the_system() {
         std::fs::create_dir_all(full.join("inside")).unwrap();
         let (nowhere, through) = (folder.join("no/where"), file.join("below"));
         let long = folder.join(&"n".repeat(300));
-        let circle = folder.join("circle");
-        std::os::unix::fs::symlink(&circle, &circle).unwrap();
+        let cycle = folder.join("cycle");
+        std::os::unix::fs::symlink(&cycle, &cycle).unwrap();
         let to = folder.join("to");
 
         for (path, number) in [
             (&nowhere, libc::ENOENT),
             (&through, libc::ENOTDIR),
             (&long, libc::ENAMETOOLONG),
-            (&circle, libc::ELOOP),
+            (&cycle, libc::ELOOP),
         ] {
             let std_path = path.clone();
             assert_same(fs::metadata(path).await, std::fs::metadata(&std_path), number);

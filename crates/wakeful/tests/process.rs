@@ -48,7 +48,7 @@ async fn until_gone(id: u32) {
 }
 
 #[test]
-fn the_end_is_told_as_often_as_it_is_asked_for() {
+fn every_wait_returns_the_exit_status() {
     for rt in runtimes() {
         rt.block_on(async {
             let mut child = sh("exit 7").spawn().unwrap();
@@ -191,7 +191,7 @@ fn kill_on_drop_kills_and_nothing_else_does() {
 }
 
 #[test]
-fn a_runtime_that_ends_takes_children_along_only_if_told_to() {
+fn a_runtime_that_ends_kills_only_children_with_kill_on_drop() {
     for told in [false, true] {
         for rt in runtimes() {
             let mut child = rt.block_on(async { cat().kill_on_drop(told).spawn().unwrap() });

@@ -147,7 +147,7 @@ fn the_one_who_leaves_hands_the_runtime_over() {
 }
 
 #[test]
-fn a_sleeping_runtime_hears_of_spawns_and_wakes_from_other_threads() {
+fn spawns_and_wakes_from_other_threads_wake_a_sleeping_runtime() {
     for rt in runtimes() {
         let (store, handle) = (WakerStore::default(), rt.handle().clone());
         let task = rt.spawn(store.wait());
@@ -175,9 +175,9 @@ fn nested_block_on_panics_and_says_what_to_do() {
         let in_task = rt.block_on(rt.spawn(async move { nested() })).unwrap();
         assert_here(&in_task, NESTED);
         let other = current_thread();
-        let elsewhere =
+        let nested =
             rt.block_on(async { panic_site(AssertUnwindSafe(|| other.block_on(async {}))) });
-        assert_here(&elsewhere, NESTED);
+        assert_here(&nested, NESTED);
     }
 }
 

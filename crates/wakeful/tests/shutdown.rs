@@ -111,7 +111,7 @@ fn a_task_may_spawn_and_wake_while_it_is_dropped() {
 }
 
 #[test]
-fn a_waiting_joiner_outside_is_told() {
+fn shutdown_wakes_a_joiner_outside_of_the_runtime() {
     for rt in runtimes() {
         let (store, (asked, is_asking)) = (WakerStore::default(), mpsc::channel());
         let mut task = rt.spawn(store.wait());

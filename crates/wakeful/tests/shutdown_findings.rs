@@ -43,7 +43,7 @@ fn none(told: &Receiver<Report>) {
 }
 
 #[test]
-fn tasks_that_never_ran_are_told_at_shutdown() {
+fn tasks_that_never_ran_are_reported_at_shutdown() {
     let (rt, told) = build(current_thread());
     let line = line!() + 3;
     rt.block_on(async {
@@ -75,7 +75,7 @@ fn check_never_polled(found: &NeverPolled, line: u32) {
 
 /// The worker is in a callback until the runtime closes.
 #[test]
-fn tasks_that_never_ran_are_told_on_workers_too() {
+fn tasks_that_never_ran_are_reported_on_workers_too() {
     let (open, opened) = channel::<()>();
     let opened = Mutex::new(opened);
     let mut builder = multi_thread();
@@ -110,7 +110,7 @@ fn is_closing(handle: &Handle) -> bool {
 
 /// Tasks that are awaited, given up on purpose, or spawned in a test are not reported.
 #[test]
-fn tasks_that_ran_or_were_given_up_are_not_told() {
+fn tasks_that_ran_or_were_given_up_are_not_reported() {
     for builder in builders() {
         let (rt, told) = build(builder);
         rt.block_on(async { wakeful::spawn(async {}).await.unwrap() });
@@ -240,7 +240,7 @@ fn a_shutdown_with_little_time_captures_no_stack() {
 
 /// A shutdown with nothing to wait for, or with a time limit, is not reported.
 #[test]
-fn a_shutdown_that_does_not_last_is_not_told() {
+fn a_shutdown_that_does_not_last_is_not_reported() {
     for builder in builders() {
         let (rt, told) = build(builder);
         rt.block_on(rt.spawn_blocking(|| ())).unwrap();

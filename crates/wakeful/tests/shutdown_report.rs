@@ -216,7 +216,7 @@ fn a_report_names_the_poll_that_is_left() {
 
 /// Tasks that wait are dropped in time. The report has what they waited for.
 #[test]
-fn a_complete_shutdown_tells_what_the_tasks_waited_for() {
+fn a_complete_shutdown_reports_what_the_tasks_waited_for() {
     for builder in builders() {
         let (rt, told) = build(builder);
         let (sender, mut receiver) = mpsc::channel::<()>(1);
@@ -243,7 +243,7 @@ fn a_complete_shutdown_tells_what_the_tasks_waited_for() {
 }
 
 #[test]
-fn a_local_runtime_tells_as_well() {
+fn a_local_runtime_reports_too() {
     let [mut builder, _] = builders();
     let rt = builder.build_local(LocalOptions::default()).unwrap();
     assert!(rt.shutdown_with_report(LONG).is_complete());

@@ -285,7 +285,7 @@ fn main() {
         let ends =
             told.iter().filter(|told| **told == ("stuck_block_on", Certainty::Proven)).count();
         assert_eq!(ends, 3 + texts.len());
-        // So is each circle of locks, as proven: no other thread could have a guard.
+        // So is each cycle of locks, as proven: no other thread could have a guard.
         let proven = told.iter().filter(|told| **told == ("deadlock", Certainty::Proven)).count();
         assert!(proven >= 3, "{told:?}");
         rt.shutdown_background();

@@ -156,8 +156,8 @@ fn a_built_task_is_spawned_like_any_other() {
             assert_eq!(*builder.spawn_local(async { three }).unwrap().await.unwrap(), 3);
             let four = builder.spawn_local_on(async { Rc::new(4) }, &set).unwrap();
             assert_eq!(*four.await.unwrap(), 4);
-            let elsewhere = builder.spawn_blocking(|| std::thread::current().id()).unwrap();
-            assert_ne!(elsewhere.await.unwrap(), here);
+            let other = builder.spawn_blocking(|| std::thread::current().id()).unwrap();
+            assert_ne!(other.await.unwrap(), here);
             assert_eq!(builder.spawn_blocking_on(|| 6, &handle).unwrap().await.unwrap(), 6);
         });
     }

@@ -17,7 +17,7 @@ mod planted {
     use wakeful::time::sleep;
 
     /// Moves a value to a thread that never ends, so that no wait for it is proven stuck.
-    fn keep_elsewhere(value: impl Send + 'static) {
+    fn move_to_thread(value: impl Send + 'static) {
         thread::spawn(move || {
             let _kept = value;
             block_this_thread();
@@ -38,14 +38,14 @@ mod planted {
             task::Builder::new().name(name).spawn(both).unwrap()
         };
         let (forth, back) = (take("forth", &first, &second), take("back", &second, &first));
-        keep_elsewhere((forth.abort_handle(), back.abort_handle()));
+        move_to_thread((forth.abort_handle(), back.abort_handle()));
         forth.await.unwrap();
         back.await.unwrap();
     }
 
     async fn keeps_a_sender() {
         let (sender, mut receiver) = mpsc::channel::<()>(1);
-        keep_elsewhere(sender);
+        move_to_thread(sender);
         receiver.recv().await;
     }
 

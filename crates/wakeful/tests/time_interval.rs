@@ -44,7 +44,7 @@ async fn the_first_tick_comes_at_once_and_the_others_in_time() {
 }
 
 #[wakeful::test(start_paused = true)]
-async fn interval_at_starts_when_it_is_told_to() {
+async fn interval_at_starts_at_the_given_time() {
     let start = Instant::now();
     let mut later = interval_at(start + ms(70), ms(50));
     assert_eq!(tick_after(&mut later, 0, start).await, (70, 70));

@@ -194,14 +194,14 @@ fn time_goes_on_if_another_thread_sets_a_timer_before_the_thread_parks() {
     let (fired, done) = futures::channel::oneshot::channel();
     let rt = paused_and_about_to_park(&mut Builder::new_current_thread(), move || {
         let handle = handle.recv().unwrap();
-        let elsewhere = thread::spawn(move || {
+        let other = thread::spawn(move || {
             let _entered = handle.enter();
             let mut sleep = Box::pin(sleep(secs(5)));
             let waker = futures::task::waker(Arc::new(Tell(Mutex::new(Some(fired)))));
             assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
             kept.send(sleep).unwrap();
         });
-        elsewhere.join().unwrap();
+        other.join().unwrap();
     });
     handles.send(rt.handle().clone()).unwrap();
     rt.block_on(async {

@@ -274,7 +274,7 @@ async fn a_deadline_moved_into_the_past_wakes_who_waits() {
 }
 
 #[wakeful::test(start_paused = true)]
-async fn the_latest_waker_is_the_one_that_is_woken() {
+async fn the_latest_waker_is_woken() {
     let (woken, wakers): (Vec<_>, Vec<_>) = (0..3).map(|_| CountingWaker::new()).unzip();
     let mut sleep = pin!(sleep(ms(10)));
     for waker in &wakers {
@@ -451,7 +451,7 @@ async fn a_sleep_that_is_ready_costs_budget_and_a_pending_one_does_not() {
 }
 
 #[test]
-fn a_root_future_that_never_rests_hears_of_its_timer() {
+fn a_block_on_future_that_is_always_woken_sees_its_timer_fire() {
     for rt in [real_current_thread(), real_multi_thread(1)] {
         rt.block_on(async {
             let start = Instant::now();

@@ -120,10 +120,10 @@ async fn the_time_counts_from_its_making() {
     assert!(much_later.await.is_err());
     assert_eq!(before.elapsed(), Duration::ZERO);
 
-    let elsewhere = timeout(ms(100), pending::<()>());
+    let other = timeout(ms(100), pending::<()>());
     sleep(ms(40)).await;
     let before = Instant::now();
-    assert!(wakeful::spawn(elsewhere).await.unwrap().is_err());
+    assert!(wakeful::spawn(other).await.unwrap().is_err());
     assert_eq!(before.elapsed(), ms(60));
 }
 

@@ -362,7 +362,7 @@ fn channels_of_the_futures_crate_carry_messages_between_tasks() {
 }
 
 #[test]
-fn a_sender_that_goes_tells_its_receiver() {
+fn a_dropped_sender_wakes_its_receiver() {
     for rt in runtimes() {
         let (sender, receiver) = oneshot::channel::<()>();
         let waiting = rt.spawn(receiver);

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_stops_is_told_with_every_request_that_was_due() {
+    fn a_server_that_stops_leaves_every_due_request_unanswered() {
         // The first answer opens the connection.
         let target = start_server(2, 1);
         let mut load = Load::new(&target, 2, 1).expect("the server is there");

@@ -24,7 +24,7 @@ async fn call(actor: &Mailbox, amount: u32) -> u32 {
 }
 
 /// Two actors, each of which asks the other while it serves a request.
-async fn a_circle_of_calls(twin: Twin) {
+async fn a_cycle_of_calls(twin: Twin) {
     let (stock, mut stock_box) = mpsc::channel::<Call>(4);
     let (price, mut price_box) = mpsc::channel::<Call>(4);
     let (ask_stock, ask_price) = (stock.clone(), price);
@@ -128,7 +128,7 @@ async fn health_checks(twin: Twin) {
 pub fn bugs() -> Vec<Bug> {
     let stuck = |bug: Bug| bug.reports("stuck_block_on", super::PROVEN).only_alone();
     vec![
-        stuck(bug!(a_circle_of_calls)).says("\"stock\"").says("\"price\""),
+        stuck(bug!(a_cycle_of_calls)).says("\"stock\"").says("\"price\""),
         stuck(bug!(an_actor_that_calls_itself)).says("\"counter\""),
         stuck(bug!(a_reply_that_is_kept)).says("\"matcher\""),
         stuck(bug!(both_sides_receive)).says("@waits_second").says("@waits_reply"),

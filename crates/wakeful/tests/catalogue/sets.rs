@@ -149,7 +149,7 @@ async fn join_set_in_select(twin: Twin) {
 }
 
 /// A task joins a task that joins it, through a channel of handles.
-async fn a_circle_of_joins(twin: Twin) {
+async fn a_cycle_of_joins(twin: Twin) {
     let (give, mut given) = mpsc::channel::<wakeful::task::JoinHandle<()>>(1);
     let first = named("first", async move {
         if let Some(second) = given.recv().await {
@@ -219,7 +219,7 @@ pub fn bugs() -> Vec<Bug> {
             .says("\"manager\"")
             .says("@has")
             .says("Mutex::lock at @wants"),
-        bug!(a_circle_of_joins)
+        bug!(a_cycle_of_joins)
             .reports("deadlock", super::PROVEN)
             .says("\"first\"")
             .says("\"second\""),

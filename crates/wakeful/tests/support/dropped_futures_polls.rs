@@ -6,7 +6,7 @@ use std::future::poll_fn;
 
 /// A pair of streams. The buffers from the first to the second are full.
 async fn full_tcp_pair() -> (TcpStream, TcpStream) {
-    let (near, far) = rows_of_io::tcp_pair().await;
+    let (near, far) = rows_of_net::tcp_pair().await;
     near.writable().await.expect("a new socket has room");
     fill(|bytes| near.try_write(bytes));
     far.readable().await.expect("it was written to");
@@ -82,7 +82,7 @@ pub fn datagrams(rows: &mut Vec<Row>) {
     macro_rules! udp_reads {
         ($($name:literal: |$near:ident, $buffer:ident, $cx:ident| $poll:expr;)+) => {$(
             row!(rows, $name, {
-                let ($near, far) = rows_of_io::udp_pair().await;
+                let ($near, far) = rows_of_net::udp_pair().await;
                 far.writable().await.unwrap();
                 let watch = Watch::read(&$near);
                 #[allow(unused_mut, unused_variables, reason = "one future needs no buffer")]

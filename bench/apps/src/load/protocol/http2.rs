@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_told() {
+    fn errors_are_returned() {
         let receive = |kind, flags, payload: &[u8]| {
             let mut input = Vec::new();
             push_frame(&mut input, kind, flags, 1, payload);

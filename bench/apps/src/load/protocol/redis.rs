@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told() {
+    fn an_error_is_returned() {
         let failed = Redis::set().receive(b"-ERR no\r\n", &mut Vec::new(), &mut Vec::new());
         assert!(failed.unwrap_err().contains("-ERR no"));
     }

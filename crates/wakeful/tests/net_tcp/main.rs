@@ -1,13 +1,14 @@
 //! TCP on the real kernel, on both kinds of runtime.
 
-use std::future::{pending, poll_fn};
-use std::io::{ErrorKind, IoSlice, Read, Write};
+mod lifetime;
+mod load;
+
+use std::future::poll_fn;
+use std::io::{ErrorKind, IoSlice};
 use std::net::{self, SocketAddr};
 use std::pin::pin;
-use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 use wakeful::io::{AsyncReadExt, AsyncWriteExt, Interest};
@@ -17,13 +18,12 @@ use wakeful::select;
 use wakeful::task::yield_now;
 use wakeful::time::timeout;
 
+#[path = "../support"]
 mod support {
     pub mod panic_site;
     pub mod rng;
     pub mod runtimes;
 }
-use support::panic_site::panic_site;
-use support::rng::{TestRng, seed};
 use support::runtimes::{TestRuntime, watch};
 
 /// The time limit of a test. Only a bug reaches it.
@@ -282,126 +282,6 @@ fn readiness_wakes_all_waiters_and_lasts_until_it_is_drained() {
     }
 }
 
-/// Everything that can be done with one connection, mixed at random: readiness, attempts, cancelled reads, polls from
-/// another task. Every byte arrives, in order.
-#[test]
-fn no_readiness_is_lost() {
-    let seed = seed();
-    for rt in runtimes() {
-        let mut rng = TestRng::new(seed);
-        rt.block_on(async {
-            for _ in 0..20 {
-                let (mut near, far) = pair().await;
-                let total = 20_000;
-                let mut writing_dice = rng.branch();
-                let writer = wakeful::spawn(async move {
-                    let mut sent = 0usize;
-                    while sent < total {
-                        let count = (1 + writing_dice.below(700)).min(total - sent);
-                        let bytes: Vec<u8> = (sent..sent + count).map(|n| n as u8).collect();
-                        near.write_all(&bytes).await.unwrap();
-                        sent += count;
-                        if writing_dice.one_in(3) {
-                            yield_now().await;
-                        }
-                    }
-                });
-                let mut far = far;
-                let mut received = 0usize;
-                let mut buf = [0; 512];
-                while received < total {
-                    let size = 1 + rng.below(512);
-                    let count = match rng.below(4) {
-                        0 => far.read(&mut buf[..size]).await.unwrap(),
-                        1 => {
-                            far.readable().await.unwrap();
-                            match far.try_read(&mut buf[..size]) {
-                                Ok(count) => count,
-                                Err(error) => {
-                                    assert_eq!(error.kind(), ErrorKind::WouldBlock);
-                                    continue;
-                                }
-                            }
-                        }
-                        2 => {
-                            select! {
-                                biased;
-                                count = far.read(&mut buf[..size]) => count.unwrap(),
-                                () = yield_now() => continue,
-                            }
-                        }
-                        _ => {
-                            let mut moved = far;
-                            let (back, count, bytes) = wakeful::spawn(async move {
-                                let mut buf = vec![0; size];
-                                let count = moved.read(&mut buf).await.unwrap();
-                                (moved, count, buf)
-                            })
-                            .await
-                            .unwrap();
-                            far = back;
-                            buf[..count].copy_from_slice(&bytes[..count]);
-                            count
-                        }
-                    };
-                    assert_ne!(count, 0, "seed {seed}");
-                    for byte in &buf[..count] {
-                        assert_eq!(*byte, received as u8, "seed {seed}");
-                        received += 1;
-                    }
-                }
-                writer.await.unwrap();
-            }
-        });
-    }
-}
-
-#[test]
-fn sockets_move_between_runtimes() {
-    let [first, second, _] = runtimes();
-    let (near, far) = first.block_on(pair());
-    let near = near.into_std().unwrap();
-    let task = second.spawn(async move {
-        let mut near = TcpStream::from_std(near).unwrap();
-        near.write_all(b"over").await.unwrap();
-    });
-    // This end is still registered with the first runtime.
-    let mut far = far;
-    let mut buf = [0; 4];
-    first.block_on(far.read_exact(&mut buf)).unwrap();
-    assert_eq!(&buf, b"over");
-    second.block_on(task).unwrap();
-}
-
-#[test]
-fn a_runtime_that_is_gone_answers_with_an_error() {
-    for rt in runtimes() {
-        let (near, mut far) = rt.block_on(pair());
-        let TestRuntime { runtime, reports, .. } = rt;
-        drop(runtime);
-        let error = futures::executor::block_on(far.read(&mut [0; 4])).unwrap_err();
-        assert!(error.to_string().contains("being shutdown"), "{error}");
-        drop((near, far, reports));
-    }
-}
-
-#[test]
-fn outside_of_a_runtime_the_caller_is_told() {
-    let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let panic = panic_site(move || TcpListener::from_std(listener));
-    assert!(panic.message.starts_with("there is no reactor running"), "{panic:?}");
-    assert_eq!(panic.file, file!());
-
-    let rt = Builder::new_current_thread().build().unwrap();
-    let _guard = rt.enter();
-    let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let panic = panic_site(move || TcpListener::from_std(listener));
-    assert!(panic.message.contains("Call `enable_io`"), "{panic:?}");
-    assert_eq!(panic.file, file!());
-}
-
 #[test]
 fn options_are_those_of_the_system() {
     for rt in runtimes() {
@@ -448,7 +328,7 @@ fn a_write_of_more_slices_than_the_system_takes_is_no_sign_of_a_full_connection(
 }
 
 #[test]
-fn nothing_is_looked_up_before_somebody_waits_for_it() {
+fn nothing_is_looked_up_before_the_first_poll() {
     drop(TcpStream::connect("localhost:9"));
     drop(lookup_host("localhost:9"));
     for rt in runtimes() {
@@ -489,167 +369,6 @@ fn ipv6_works_too() {
     }
 }
 
-/// Threads with blocking sockets of std talk to a server.
-#[test]
-fn threads_with_sockets_of_their_own_talk_to_it() {
-    for rt in runtimes() {
-        rt.block_on(async {
-            let (listener, addr) = listen().await;
-            let foreign = std::thread::spawn(move || {
-                let mut stream = net::TcpStream::connect(addr).unwrap();
-                for n in 0..200u8 {
-                    stream.write_all(&[n; 33]).unwrap();
-                    let mut back = [0; 33];
-                    stream.read_exact(&mut back).unwrap();
-                    assert_eq!(back, [n; 33]);
-                }
-            });
-            let (stream, _) = listener.accept().await.unwrap();
-            assert_eq!(echo(stream).await, 200 * 33);
-            foreign.join().unwrap();
-        });
-    }
-}
-
-/// Returns how many connections this process may have: ten thousand, or fewer if the limit of descriptors is lower.
-fn most_connections() -> usize {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    const WANTED: usize = 10_000;
-    /// Descriptors for everything else, such as other tests of this binary.
-    const OTHERS: usize = 500;
-    let mut limits = getrlimit(Resource::Nofile);
-    limits.current = limits.maximum;
-    let _ = setrlimit(Resource::Nofile, limits);
-    let current = getrlimit(Resource::Nofile).current;
-    let limit = current.map_or(usize::MAX, |limit| limit.try_into().unwrap());
-    let connections = WANTED.min(limit.saturating_sub(OTHERS));
-    if connections < WANTED {
-        // Not `eprintln!`, which the harness captures and drops if the test passes.
-        let _ = writeln!(
-            std::io::stderr(),
-            "NOT {WANTED} CONNECTIONS BUT {connections}: this process may have no more than {limit} descriptors; \
-             raise the hard limit (ulimit -Hn)"
-        );
-    }
-    connections
-}
-
-/// Opens all connections before it sends the second message on any of them.
-async fn connect_to(server: SocketAddr, connections: usize) {
-    let mut clients = Vec::with_capacity(connections);
-    for n in 0..connections {
-        let mut stream = TcpStream::connect(server).await.unwrap();
-        stream.write_all(&[n as u8]).await.unwrap();
-        clients.push(stream);
-    }
-    for (n, client) in clients.iter_mut().enumerate() {
-        assert_eq!(client.read_u8().await.unwrap(), n as u8);
-    }
-    for (n, client) in clients.iter_mut().enumerate().rev() {
-        client.write_all(&[!(n as u8)]).await.unwrap();
-    }
-    for (n, client) in clients.iter_mut().enumerate() {
-        assert_eq!(client.read_u8().await.unwrap(), !(n as u8));
-    }
-}
-
-/// All connections are open and used. A child process has the other ends, because one process may not have enough
-/// descriptors for both.
-#[test]
-fn ten_thousand_connections_are_open_at_once() {
-    const SERVER: &str = "WAKEFUL_TEST_SERVER";
-    const MANY: &str = "WAKEFUL_TEST_CONNECTIONS";
-    let mut builder = Builder::new_multi_thread();
-    let rt = watch("crowded", builder.worker_threads(2).enable_all());
-    let connections = most_connections();
-    if let (Ok(server), Ok(many)) = (std::env::var(SERVER), std::env::var(MANY)) {
-        return rt.block_on(connect_to(server.parse().unwrap(), many.parse().unwrap()));
-    }
-    rt.block_on(async {
-        let (listener, addr) = listen().await;
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "ten_thousand_connections_are_open_at_once"]);
-        child.env(SERVER, addr.to_string()).env(MANY, connections.to_string());
-        let clients = wakeful::task::spawn_blocking(move || child.output().unwrap());
-        let (open, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let server = wakeful::spawn({
-            let (open, most) = (open.clone(), most.clone());
-            async move {
-                for _ in 0..connections {
-                    let (mut stream, _) = listener.accept().await.unwrap();
-                    most.fetch_max(open.fetch_add(1, SeqCst) + 1, SeqCst);
-                    let open = open.clone();
-                    wakeful::spawn(async move {
-                        let mut byte = [0];
-                        while stream.read(&mut byte).await.unwrap() == 1 {
-                            stream.write_all(&byte).await.unwrap();
-                        }
-                        open.fetch_sub(1, SeqCst);
-                    });
-                }
-            }
-        });
-        let clients = clients.await.unwrap();
-        let text = String::from_utf8_lossy(&clients.stdout);
-        assert!(clients.status.success() && text.contains("1 passed"), "{text}");
-        server.await.unwrap();
-        assert_eq!(most.load(SeqCst), connections);
-        while open.load(SeqCst) > 0 {
-            yield_now().await;
-        }
-    });
-}
-
-/// A waker of no task. The count of its `Arc` says how often it is held.
-struct Idle;
-
-impl Wake for Idle {
-    fn wake(self: Arc<Self>) {}
-}
-
-#[test]
-fn a_waker_that_was_left_goes_with_the_socket() {
-    for rt in runtimes() {
-        rt.block_on(async {
-            let (listener, addr) = listen().await;
-            let idle = Arc::new(Idle);
-            let waker = Waker::from(idle.clone());
-            let wait = async || {
-                let stream = TcpStream::connect(addr).await.unwrap();
-                let mut cx = Context::from_waker(&waker);
-                assert!(stream.poll_read_ready(&mut cx).is_pending());
-                stream
-            };
-            let (near, other) = (wait().await, wait().await);
-            let _far = [listener.accept().await.unwrap(), listener.accept().await.unwrap()];
-            assert_eq!(Arc::strong_count(&idle), 2 + 2, "{}", rt.name);
-            drop(near);
-            assert_eq!(Arc::strong_count(&idle), 2 + 1, "{}", rt.name);
-            let _taken_out = other.into_std().unwrap();
-            assert_eq!(Arc::strong_count(&idle), 2, "{}", rt.name);
-        });
-    }
-}
-
-/// A task that waits for a connection for ever is not an orphan: a client may connect.
-#[test]
-fn waiting_for_the_network_is_no_orphan() {
-    for rt in runtimes() {
-        rt.block_on(async {
-            let (listener, _) = listen().await;
-            let task = wakeful::spawn(async move {
-                let _ = listener.accept().await;
-                pending::<()>().await;
-            });
-            for _ in 0..100 {
-                yield_now().await;
-            }
-            task.abort();
-            assert!(task.await.unwrap_err().is_cancelled());
-        });
-    }
-}
-
 #[test]
 fn the_first_read_of_an_accepted_stream_finds_what_was_sent_before() {
     for rt in runtimes() {
@@ -670,20 +389,6 @@ fn the_first_read_of_an_accepted_stream_finds_what_was_sent_before() {
         assert_eq!(accepted.try_read(&mut buf[3..]).unwrap(), 2, "{name}");
         assert_eq!(&buf, b"hello", "{name}");
         drop((accepted, reports));
-    }
-}
-
-#[test]
-fn nothing_is_opened_on_a_runtime_that_is_gone() {
-    for TestRuntime { runtime, reports, name } in runtimes() {
-        let _entered = runtime.enter();
-        let early = TcpListener::bind("127.0.0.1:0");
-        runtime.shutdown_background();
-        for bind in [early, TcpListener::bind("127.0.0.1:0")] {
-            let error = futures::executor::block_on(bind).unwrap_err();
-            assert!(wakeful::runtime::is_rt_shutdown_err(&error), "{name}: {error}");
-        }
-        drop(reports);
     }
 }
 

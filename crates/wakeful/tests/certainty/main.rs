@@ -4,9 +4,10 @@
 //! aborts its tasks. None is reported as proven, and no `block_on` is ended, also under `#[wakeful::test]`. A proven
 //! deadlock ends a test.
 
+mod ends;
+
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex as StdMutex};
@@ -136,175 +137,7 @@ finishes! {
     a_waker_left_with_a_channel: false;
 }
 
-mod programs {
-    use super::*;
-
-    /// Leaks the value, so that it lives as long as a `static`.
-    fn forever<T>(value: T) -> &'static T {
-        Box::leak(Box::new(value))
-    }
-
-    pub async fn a_guard_moved_to_background_work_after_a_timeout(tell: Sender<LetGo>) {
-        let lock = forever(Mutex::new(0));
-        let (let_go, goes) = oneshot::channel::<()>();
-        let mut work = Box::pin(async move {
-            let mut guard = lock.lock().await;
-            goes.await.unwrap();
-            *guard += 1;
-        });
-        assert!(timeout(Duration::ZERO, &mut work).await.is_err());
-        let background = wakeful::spawn(work);
-        tell.send(let_go).unwrap();
-        assert_eq!(*lock.lock().await, 1);
-        background.await.unwrap();
-    }
-
-    pub async fn a_static_guard_moved_into_a_child(tell: Sender<LetGo>) {
-        let lock = forever(Mutex::new(0));
-        let (let_go, goes) = oneshot::channel::<()>();
-        let mut guard = lock.lock().await;
-        wakeful::spawn(async move {
-            goes.await.unwrap();
-            *guard += 1;
-        });
-        tell.send(let_go).unwrap();
-        assert_eq!(*lock.lock().await, 1);
-    }
-
-    pub async fn a_static_guard_moved_to_a_thread(tell: Sender<LetGo>) {
-        let lock = forever(Mutex::new(0));
-        let (let_go, goes) = oneshot::channel::<()>();
-        let mut guard = lock.lock().await;
-        thread::spawn(move || {
-            goes.blocking_recv().unwrap();
-            *guard += 1;
-        });
-        tell.send(let_go).unwrap();
-        assert_eq!(*lock.lock().await, 1);
-    }
-
-    pub async fn permits_sent_with_jobs(tell: Sender<LetGo>) {
-        let slots = forever(Semaphore::new(1));
-        let (jobs, mut queue) = mpsc::channel(1);
-        let (let_go, goes) = oneshot::channel::<()>();
-        let works = async move {
-            while let Some(job) = queue.recv().await {
-                let (_slot, goes): (_, oneshot::Receiver<()>) = job;
-                let _ = goes.await;
-            }
-        };
-        // A worker of a pool: it is not a child of the task that sends the jobs.
-        wakeful::spawn(async move { drop(wakeful::spawn(works)) }).await.unwrap();
-        let slot = slots.acquire().await.unwrap();
-        jobs.send((slot, goes)).await.unwrap();
-        tell.send(let_go).unwrap();
-        let slot = slots.acquire().await.unwrap();
-        drop((slot, jobs));
-    }
-
-    pub async fn a_receiver_handed_on(tell: Sender<LetGo>) {
-        let (tx, mut rx) = mpsc::channel(1);
-        let (give, given) = oneshot::channel::<mpsc::Receiver<u32>>();
-        let (let_go, goes) = oneshot::channel::<()>();
-        let drains = wakeful::spawn(async move {
-            let mut rx = given.await.unwrap();
-            goes.await.unwrap();
-            while rx.recv().await.is_some() {}
-        });
-        let sends = wakeful::spawn(async move {
-            for n in 0..3 {
-                tx.send(n).await.unwrap();
-            }
-        });
-        let first = wakeful::spawn(async move {
-            assert_eq!(rx.recv().await, Some(0));
-            give.send(rx).unwrap();
-            sends.await.unwrap();
-        });
-        tell.send(let_go).unwrap();
-        first.await.unwrap();
-        drains.await.unwrap();
-    }
-
-    pub async fn a_receiver_handed_to_a_child(tell: Sender<LetGo>) {
-        let (tx, mut rx) = mpsc::channel(1);
-        let (let_go, goes) = oneshot::channel::<()>();
-        let sends = wakeful::spawn(async move {
-            for n in 0..3 {
-                tx.send(n).await.unwrap();
-            }
-        });
-        assert_eq!(rx.recv().await, Some(0));
-        let drains = wakeful::spawn(async move {
-            goes.await.unwrap();
-            while rx.recv().await.is_some() {}
-        });
-        tell.send(let_go).unwrap();
-        sends.await.unwrap();
-        drains.await.unwrap();
-    }
-
-    /// What looks like a futurelock: the future that was granted the lock is with another task, which polls it later.
-    pub async fn a_granted_future_moved_to_another_task(tell: Sender<LetGo>) {
-        let lock = forever(Mutex::new(0));
-        let (let_go, goes) = oneshot::channel::<()>();
-        let first = lock.lock().await;
-        let mut second = Box::pin(lock.lock());
-        assert!(futures::poll!(&mut second).is_pending());
-        drop(first);
-        wakeful::spawn(async move {
-            goes.await.unwrap();
-            *second.await += 1;
-        });
-        tell.send(let_go).unwrap();
-        assert_eq!(*lock.lock().await, 1);
-    }
-
-    pub async fn an_abba_that_its_join_set_aborts(tell: Sender<LetGo>) {
-        let locks = [Arc::new(Mutex::new(())), Arc::new(Mutex::new(()))];
-        let mut set = JoinSet::new();
-        for nth in [0, 1] {
-            let (own, other) = (locks[nth].clone(), locks[1 - nth].clone());
-            set.spawn(async move {
-                let _own = own.lock().await;
-                while other.try_lock().is_ok() {
-                    yield_now().await;
-                }
-                drop(other.lock().await);
-            });
-        }
-        let (let_go, goes) = oneshot::channel::<()>();
-        tell.send(let_go).unwrap();
-        goes.await.unwrap();
-        set.abort_all();
-        while let Some(ended) = set.join_next().await {
-            assert!(ended.is_err_and(|error| error.is_cancelled()));
-        }
-    }
-
-    /// The task waits for a lock that it holds, and a message can wake it: a dropped `recv()` has left its waker.
-    pub async fn a_waker_left_with_a_channel(tell: Sender<LetGo>) {
-        let lock = forever(Mutex::new(0));
-        let (tx, mut rx) = mpsc::channel(1);
-        let (let_go, goes) = oneshot::channel::<()>();
-        let sends = wakeful::spawn(async move {
-            goes.await.unwrap();
-            tx.send(7).await.unwrap();
-        });
-        let _first = lock.lock().await;
-        let mut second = pin!(lock.lock());
-        tell.send(let_go).unwrap();
-        let received = poll_fn(|cx| {
-            let received = pin!(rx.recv()).poll(cx);
-            if received.is_pending() {
-                assert!(second.as_mut().poll(cx).is_pending());
-            }
-            received
-        });
-        assert_eq!(received.await, Some(7));
-        sends.await.unwrap();
-    }
-}
+mod programs;
 
 /// The task waits for a lock that it holds. Its dropped `recv()` has left a waker with the channel, so a message can
 /// wake the task. It is reported only after the channel has dropped that waker.
@@ -500,7 +333,7 @@ async fn report_of<T>(task: &JoinHandle<T>) -> Vec<Report> {
 
 /// Each task joins the other, and waits for nothing else. Only an abort can end that.
 #[test]
-fn a_circle_of_join_handles_is_proven() {
+fn a_cycle_of_join_handles_is_proven() {
     for (rt, _told) in runtimes() {
         rt.block_on(async {
             let (give, given) = oneshot::channel::<JoinHandle<()>>();
@@ -562,58 +395,4 @@ fn a_task_that_wakes_itself_is_suspected_of_spinning() {
 #[test]
 fn proven_is_more_than_suspected() {
     assert!(Certainty::Proven > Certainty::Suspected);
-}
-
-/// Sets an alarm, so that the kernel ends a process that hangs.
-fn limit_this_process() {
-    // SAFETY: sets a timer of the process, and touches no memory.
-    unsafe { libc::alarm(60) };
-}
-
-async fn waits_for_itself() {
-    let lock = Mutex::new(());
-    let _first = lock.lock().await;
-    drop(lock.lock().await);
-}
-
-// Run by `a_proven_deadlock_ends_a_test`, each in a process of its own.
-#[wakeful::test]
-#[ignore = "it can never return: run by `a_proven_deadlock_ends_a_test`"]
-async fn stuck() {
-    limit_this_process();
-    wakeful::spawn(waits_for_itself()).await.unwrap();
-}
-
-#[wakeful::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "it can never return: run by `a_proven_deadlock_ends_a_test`"]
-async fn stuck_on_two_threads() {
-    limit_this_process();
-    wakeful::spawn(waits_for_itself()).await.unwrap();
-}
-
-#[wakeful::test]
-#[ignore = "it can never return: run by `a_proven_deadlock_ends_a_test`"]
-async fn stuck_without_a_waker() {
-    limit_this_process();
-    std::future::pending::<()>().await;
-}
-
-/// A test that is alone in its process with the harness's main thread, or on that thread.
-#[test]
-fn a_proven_deadlock_ends_a_test() {
-    let ends = |test: &str, threads: &str, why: &str| {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        let args = ["--exact", test, "--ignored", "--test-threads", threads];
-        let output = command.args(args).output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(text.contains("stuck block_on (proven): block_on \"stuck"), "{test}: {text}");
-        assert!(text.contains(why), "{test}: {text}");
-        assert!(text.contains("1 failed"), "{test}: {text}");
-    };
-    for test in ["stuck", "stuck_on_two_threads"] {
-        ends(test, "2", "no threads but those of its runtimes and the test harness");
-        // The harness may run it on its main thread.
-        ends(test, "1", "no threads but those of its runtimes");
-    }
-    ends("stuck_without_a_waker", "2", "no waker of its future is left");
 }

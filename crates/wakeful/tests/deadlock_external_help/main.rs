@@ -2,9 +2,11 @@
 //!
 //! No such wait is reported as a proven deadlock, and no `block_on` is ended.
 
+mod children;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::mpsc::{Receiver as Told, Sender as Tell, channel};
+use std::sync::mpsc::{Receiver as Told, channel};
 use std::sync::{Arc, Barrier};
 use std::task::{Context, Waker};
 use std::thread;
@@ -137,7 +139,7 @@ fn a_handle_that_went_to_another_task() {
 
 /// Runtimes that are shuffled number their tasks alike, and one awaits a task of another.
 #[test]
-fn a_task_of_another_runtime_with_a_number_of_ours() {
+fn a_task_of_another_runtime_with_an_id_of_ours() {
     // Our task has no waiter, or a waiter with a foreign waker.
     [false, true].into_iter().for_each(a_task_of_another_runtime);
 }
@@ -248,56 +250,6 @@ fn a_task_that_a_thread_aborts() {
         assert!(!is_ended(&found), "{found:?}");
         assert!(found.iter().any(|report| matches!(report, Report::Deadlock(_))), "{found:?}");
     }
-}
-
-/// The `block_on` future moves a permit or guard to a task that it spawns, and waits for another. No report is made.
-fn nothing_is_found_of_a_child<F>(waits: impl Fn(Tell<oneshot::Sender<()>>) -> F)
-where
-    F: Future<Output = ()>,
-{
-    for mut builder in builders() {
-        let (tell, told) = channel();
-        let found =
-            found_while(&build(&mut builder), waits(tell), told, drop::<oneshot::Sender<()>>);
-        assert!(found.is_empty(), "{found:?}");
-    }
-}
-
-#[test]
-fn a_permit_that_a_child_has() {
-    nothing_is_found_of_a_child(|tell| async move {
-        let seats: &'static Semaphore = Box::leak(Box::new(Semaphore::new(1)));
-        let seat = seats.acquire().await.unwrap();
-        let (let_go, goes) = oneshot::channel();
-        wakeful::spawn(async move {
-            let _ = goes.await;
-            drop(seat);
-        });
-        tell.send(let_go).unwrap();
-        drop(seats.acquire().await.unwrap());
-    });
-}
-
-#[test]
-fn a_receiver_that_a_child_has() {
-    nothing_is_found_of_a_child(|tell| async move {
-        let (tx, mut rx) = mpsc::channel(1);
-        tx.send(1).await.unwrap();
-        assert_eq!(rx.recv().await, Some(1));
-        let (let_go, goes) = oneshot::channel();
-        let consumer = wakeful::spawn(async move {
-            let _ = goes.await;
-            while rx.recv().await.is_some() {}
-        });
-        let producer = wakeful::spawn(async move {
-            for n in 0..3 {
-                tx.send(n).await.unwrap();
-            }
-        });
-        tell.send(let_go).unwrap();
-        producer.await.unwrap();
-        consumer.await.unwrap();
-    });
 }
 
 #[test]
@@ -471,35 +423,6 @@ fn every_block_on_that_cannot_return_ends() {
             }
         });
     }
-}
-
-/// Two locks in opposite orders are a deadlock although one of the tasks has a child that goes on.
-#[test]
-fn a_child_that_goes_on_hides_no_circle_of_locks() {
-    let rt = build(&mut Builder::new_current_thread());
-    let found = rt.block_on(async {
-        let (a, b) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
-        let other = (b.clone(), a.clone());
-        let takes = |first: Arc<Mutex<()>>, second: Arc<Mutex<()>>, has_child: bool| {
-            wakeful::spawn(async move {
-                let _first = first.lock().await;
-                if has_child {
-                    wakeful::spawn(wakeful::time::sleep(LIMIT));
-                }
-                yield_now().await;
-                drop(second.lock().await);
-            })
-        };
-        let _both = (takes(a, b, true), takes(other.0, other.1, false));
-        loop {
-            let found = Handle::current().diagnose();
-            if !found.is_empty() {
-                return found;
-            }
-            yield_now().await;
-        }
-    });
-    assert!(matches!(&*found, [Report::Deadlock(_)]), "{found:?}");
 }
 
 /// A permit for zero that is merged with another permit has a holder.
