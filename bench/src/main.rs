@@ -1,8 +1,8 @@
 //! Compares wakeful with other runtimes.
 //!
-//! A cell is one row on one peer. The parent (`runner`) runs every cell in a process of its own: this
-//! binary with `--cell ROW PEER`, for which `cell` prints one line of JSON. `judge` judges the samples,
-//! and `report` prints the table or the record. `--report` makes charts of records, which `figures` draws.
+//! A cell is one row on one peer. The parent (`runner`) runs every cell in a process of its own. That is this binary
+//! with `--cell ROW PEER`, for which `cell` prints one line of JSON. `judge` judges the samples, and `report` prints
+//! the table or the record. `--report` makes charts of records, which `figures` draws.
 
 mod cell;
 mod judge;

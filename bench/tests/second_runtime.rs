@@ -6,8 +6,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// Connections at a time, and what goes over each: small messages, then more than fits
-/// into the buffers of both sides, then the end of one direction before the other.
+/// Connections at a time. Over each go small messages, then more than fits into the buffers of both
+/// sides, then the end of one direction before the other.
 const CONNECTIONS: usize = 16;
 const MESSAGES: u8 = 50;
 const LARGE: usize = 3_000_000;

@@ -1,8 +1,7 @@
 //! `cargo xtask loom`: builds the library with `--cfg loom` and runs its models.
 //!
-//! A model is a test in a module named `models`. The build has
-//! its own target folder, since its flags would otherwise evict the usual one: `loom` in the target folder
-//! of the workspace, or in `CARGO_TARGET_DIR`.
+//! A model is a test in a module named `models`. The build has its own target folder, since its flags would otherwise
+//! evict the usual one. It is `loom` in the target folder of the workspace, or in `CARGO_TARGET_DIR`.
 
 use std::env;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! Runs all cells, rounds interleaved: first the closed loops, then open loops at shares of tokio's peak, then the
+//! Runs all cells, rounds interleaved. The closed loops come first, then open loops at shares of tokio's peak, then the
 //! rows of a fixed rate and those about memory.
 //!
 //! Within a row the peers run directly one after the other, and each round starts with the other one.

@@ -150,8 +150,8 @@ pub fn guest<P: Peer, C: Primitives>(prepare: fn() -> Work) -> Cell {
     Cell { peer, flavor: P::FLAVOR, kind: Kind::Here(prepare) }
 }
 
-/// The cells of a sync row: wakeful and tokio, each on its own runtime in both
-/// flavors, and as guests tokio's primitives and the crates named.
+/// The cells of a sync row. wakeful and tokio run on their own runtimes in both flavors. Guests are
+/// tokio's primitives and the crates named.
 ///
 /// `cells!(mpsc_1: Flume)` instantiates the row's function `mpsc_1::<P, C>`
 /// for each of them.

@@ -247,8 +247,8 @@ fn a_sleep_is_moved_where_it_is() {
     });
 }
 
-/// Both ways through the adaptor, with more on each side than fits: what is read is
-/// what was written, and what was in the buffer before stays.
+/// Both ways through the adaptor, with more on each side than fits. What is read is what was
+/// written, and what was in the buffer before stays.
 #[test]
 fn nothing_is_lost_through_two_adaptors() {
     let rt = watch("current_thread", Builder::new_current_thread().enable_all());

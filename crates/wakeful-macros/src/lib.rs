@@ -1,7 +1,7 @@
 //! The attribute macros of wakeful: `#[main]` and `#[test]`.
 //!
 //! Use them as `wakeful::main` and `wakeful::test`. The tokio shim re-exports `tokio_main` and
-//! `tokio_test`: an attribute macro cannot find out under which name it was called, so each crate
+//! `tokio_test`. An attribute macro cannot find out under which name it was called, so each crate
 //! has macros of its own.
 //!
 //! | file | purpose |
@@ -12,7 +12,7 @@
 //! | `expand.rs` | converts the compiler's tokens, and assembles the expansion |
 //!
 //! There is no dependency on a general parser of Rust. The macros need to know where the parts of a
-//! function are, not what they mean, and every user of wakeful would have to compile that parser.
+//! function are, not what they mean. Every user of wakeful would have to compile that parser.
 
 use proc_macro::TokenStream;
 
@@ -118,7 +118,7 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 ///   blocked inside a poll, it cannot panic: then the process prints the same and aborts. A test with
 ///   `#[should_panic]` needs `expected = "…"` to tell that panic from its own.
 /// - `dump_on_signal(true)`: SIGQUIT (Ctrl-\\ on a terminal, `kill -QUIT`) prints a dump of all
-///   runtimes of the process to stderr, past the test harness, and the tests go on.
+///   runtimes of the process to stderr, past the test harness. The tests go on.
 /// - `on_orphan(OrphanPolicy::Panic)`: a task that waits while no waker for it is left fails the
 ///   test. Wrap a future that may wait forever in `task::may_wait_forever`.
 /// - `always_end_stuck_block_on(true)`: a `block_on` that can never return fails the test in more

@@ -47,7 +47,7 @@
 //! `spawn_blocking` too. The task's handle to the span is dropped when the task ends.
 //!
 //! The future of a `block_on` is not a task. It runs in the spans that its thread has entered. A current-thread runtime
-//! polls its tasks on that thread too: a task without a span of its own then runs in the spans around the `block_on`.
+//! polls its tasks on that thread too. A task without a span of its own then runs in the spans around the `block_on`.
 
 mod fields;
 mod reports;

@@ -64,8 +64,8 @@ fn attach(task: &mut SpawnMeta<'_>, span: Span) {
 
 /// The span of a task, which [`TaskInfo::data`](wakeful::inspect::TaskInfo::data) returns.
 ///
-/// Its `Display` names the span that the task entered last in its latest poll, of those that are still open, with the
-/// spans around it: `server:request{id=7}`. If there is none, it names the inherited span. Without
+/// Its `Display` names the span that the task entered last in its latest poll and that is still open. The spans around
+/// it come first: `server:request{id=7}`. If there is none, it names the inherited span. Without
 /// [`SpanFields`](crate::SpanFields) it is the name of the inherited span.
 ///
 /// It is made for one task. If a hook attaches it to several, they run in the span until the first of them ends.

@@ -25,8 +25,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// What the console was told of a task.
 type Shown = (Task, Stats);
 
-/// Runs three tasks that wait and one that ends, and returns what a console sees of the tasks that
-/// this file spawns and that were polled. The last value is the number of all tasks that it sees.
+/// Runs three tasks that wait and one that ends. Returns what a console sees of the tasks that this
+/// file spawns and that were polled. The last value is the number of all tasks that it sees.
 ///
 /// Watches until `is_complete`, which gets the polled tasks and the number of updates.
 fn watch(rt: &Runtime, is_complete: impl Fn(&[Shown], usize) -> bool) -> (Vec<Shown>, usize) {

@@ -55,8 +55,8 @@ pub struct Package {
     shim: PathBuf,
 }
 
-/// Stands in for tokio's own package: the tests ask for the features of the package that they are in, so the names
-/// have to be there.
+/// Stands in for tokio's own package. The tests ask for the features of the package that they are in, so the names have
+/// to be there.
 const MANIFEST: &str = r#"[package]
 name = "tokio-suite"
 version = "0.0.0"

@@ -48,8 +48,8 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Every cfg of a file: its line, its predicate, and whether it stands on the
-/// declaration of a module of tests or models (or is such a module's own).
+/// Every cfg of a file: its line, its predicate, and whether it is that of a module of tests or
+/// models.
 fn uses(source: &Source) -> Vec<(usize, Predicate, bool)> {
     let code = &source.code;
     let mut uses = Vec::new();

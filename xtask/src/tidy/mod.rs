@@ -3,9 +3,9 @@
 //! For example: a link leads to a file, a cited rule is defined, a function in a diagram exists. A
 //! module uses only the modules that it may use. A comment names the actor.
 //!
-//! [`tree`] reads the repository, [`source`] splits a Rust file into code and comments, [`attrs`]
-//! reads attributes, [`markdown`] reads documents, [`modules`] tells the module of a file. Each check
-//! is one file and one entry of [`CHECKS`].
+//! [`tree`] reads the repository, [`source`] splits a Rust file into code and comments, and
+//! [`attrs`] reads attributes. [`markdown`] reads documents, [`modules`] tells the module of a
+//! file. Each check is one file and one entry of [`CHECKS`].
 
 mod attrs;
 mod markdown;

@@ -1,7 +1,7 @@
 //! Finds the live pages of the user's processes.
 //!
-//! A process with a page writes its URL to a file that is named by its process id, in a folder that
-//! only the user can read. `wakeful::inspect::page` documents that folder.
+//! A process with a page writes its URL to a file that is named by its process id. Only the user
+//! can read the folder. `wakeful::inspect::page` documents that folder.
 
 use super::client::PageUrl;
 use std::fs;

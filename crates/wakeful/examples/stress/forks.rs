@@ -37,8 +37,8 @@ async fn work(messages: usize) -> usize {
 
 /// Forks. The child writes a byte to `to`, and then exits, ends itself by a signal or becomes another program.
 fn fork(to: c_int, how: usize) -> c_int {
-    // SAFETY: of a process with threads, only the calling one is in the child. The child makes only calls that are
-    // safe in a signal handler, on memory that was there before, and leaves by `_exit`, a signal or `execv`.
+    // SAFETY: of a process with threads, only the calling one is in the child. The child makes only calls that are safe
+    // in a signal handler, on memory that was there before. It leaves by `_exit`, a signal or `execv`.
     unsafe {
         let id = libc::fork();
         if id == 0 {

@@ -4,7 +4,7 @@
 //! each. A kind is one file with one function, `round`. [`round`] has what all kinds share, [`runner`] runs rounds and
 //! compares the process before and after each: threads, descriptors, children, memory.
 //!
-//! Two cases are left out on purpose, since they have tests of their own: `block_on` inside `block_in_place` while the
+//! Two cases have tests of their own, so they are left out here. They are `block_on` inside `block_in_place` while the
 //! runtime closes, and deadlines that are millions of years away.
 
 #[path = "../../tests/support/counting.rs"]

@@ -4,7 +4,7 @@
 //! For more, a [`List8`] holds eight elements and a list of the rest. The structs are flat because
 //! nested pairs are built from the back, by moves that the compiler does not eliminate.
 //!
-//! A [`Visit`]or sees each element with its own type.
+//! A visitor ([`Visit`]) sees each element with its own type.
 
 use core::ops::ControlFlow;
 use core::pin::Pin;

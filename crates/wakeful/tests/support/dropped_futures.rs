@@ -4,7 +4,7 @@
 // `bench/tests/dropped_futures.rs` includes this file twice, for wakeful and for the real tokio; `rt` is the runtime's
 // crate. (An included file cannot begin with inner documentation.)
 //
-// Not in the table are futures that are ready at the first poll (`bind`, `TcpSocket::connect` to a path), and futures
+// The table has no futures that are ready at the first poll (`bind`, `TcpSocket::connect` to a path). It has no futures
 // of `fs` that one runtime answers from the page cache. The buffer of a `UdpSocket` does not stay full, so its sends
 // are not there. Standard output and error belong to the test harness.
 
