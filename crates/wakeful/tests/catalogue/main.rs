@@ -5,7 +5,8 @@
 //! must be reported; `program.rs` has the types of the tables and compares.
 //!
 //! `cargo test --test catalogue -- abba` runs the programs whose names contain `abba`; with `--show` their
-//! reports are printed. `CATALOGUE_ROUNDS=100` runs each twin 100 times.
+//! reports are printed. `--correct` leaves the bugs out, and lists the reports of the other programs.
+//! `CATALOGUE_ROUNDS=100` runs each fixed twin and each program that only looks suspicious 100 times.
 //!
 //! This test has no harness, as a harness has threads, beside which nothing is proven.
 

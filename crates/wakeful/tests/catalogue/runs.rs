@@ -1,6 +1,6 @@
 //! Starts all runs, several at a time, and tells which went wrong.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
@@ -50,7 +50,8 @@ fn all_runs(rounds: usize) -> Vec<Run> {
         let (name, busy) = (innocent.name, innocent.busy);
         for (flavor, setting) in grid() {
             if !innocent.only_multi_thread || flavor == "multi_thread" {
-                runs.push(Run { name, flavor, setting, twin: "innocent", busy });
+                let run = Run { name, flavor, setting, twin: "innocent", busy };
+                runs.extend(std::iter::repeat_n(run, rounds));
             }
         }
     }
@@ -75,11 +76,11 @@ fn all_runs(rounds: usize) -> Vec<Run> {
     runs
 }
 
-/// Runs all programs whose names contain one of `args`, or all.
+/// Runs all programs whose names contain one of `args`, or all; with `--correct`, only those without a bug.
 pub fn main(args: &[String]) {
     let wanted: Vec<&str> =
         args.iter().map(String::as_str).filter(|arg| !arg.starts_with('-')).collect();
-    let show = args.iter().any(|arg| arg == "--show");
+    let has = |option: &str| args.iter().any(|arg| arg == option);
     let number = |name, default: usize| {
         std::env::var(name).ok().map_or(default, |text| text.parse().expect("it is a number"))
     };
@@ -90,22 +91,39 @@ pub fn main(args: &[String]) {
     assert!(names.is_sorted_by(|one, next| one != next), "two programs have one name");
     let mut runs = all_runs(number("CATALOGUE_ROUNDS", 1));
     runs.retain(|run| wanted.is_empty() || wanted.iter().any(|word| run.name.contains(word)));
+    if has("--correct") {
+        runs.retain(|run| run.twin != "buggy");
+    }
     let (busy, waiting): (Vec<_>, Vec<_>) = runs.into_iter().partition(|run| run.busy);
     let started = Instant::now();
     let count = busy.len() + waiting.len();
-    let mut failed = perform(waiting, AT_ONCE, &limit, show);
-    failed.extend(perform(busy, 2, &limit, show));
+    let mut outcome = Outcome::default();
+    perform(waiting, AT_ONCE, &limit, has("--show"), &mut outcome);
+    perform(busy, 2, &limit, has("--show"), &mut outcome);
+    let Outcome { mut failed, reports } = outcome;
     failed.sort_unstable();
     let took = started.elapsed().as_secs_f64();
     println!("catalogue: {count} runs, {} failed, in {took:.1} s", failed.len());
+    if has("--correct") {
+        reports.iter().for_each(|(report, runs)| println!("  reported in {runs} runs: {report}"));
+    }
     failed.iter().for_each(|name| println!("  failed: {name}"));
     assert!(failed.is_empty(), "{} of {count} runs failed", failed.len());
 }
 
-/// Performs the runs, `at_once` at a time, and returns the names of those that went wrong.
-fn perform(runs: Vec<Run>, at_once: usize, limit: &str, show: bool) -> Vec<String> {
+/// What all runs came to.
+#[derive(Default)]
+struct Outcome {
+    /// The runs that went wrong.
+    failed: Vec<String>,
+    /// How many runs had a report of this program, kind and certainty.
+    reports: BTreeMap<String, usize>,
+}
+
+/// Performs the runs, `at_once` at a time, and adds them to `outcome`.
+fn perform(runs: Vec<Run>, at_once: usize, limit: &str, show: bool, outcome: &mut Outcome) {
     let queue = Mutex::new(VecDeque::from(runs));
-    let failed = Mutex::new(Vec::new());
+    let outcome = Mutex::new(outcome);
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
     thread::scope(|scope| {
         for _ in 0..at_once {
@@ -119,14 +137,30 @@ fn perform(runs: Vec<Run>, at_once: usize, limit: &str, show: bool) -> Vec<Strin
                     if show || !output.status.success() {
                         print(&title, &output, took);
                     }
+                    let mut outcome = outcome.lock().unwrap();
+                    for kind in kinds(&output) {
+                        *outcome.reports.entry(format!("{name} ({twin}): {kind}")).or_default() +=
+                            1;
+                    }
                     if !output.status.success() {
-                        failed.lock().unwrap().push(title);
+                        outcome.failed.push(title);
                     }
                 }
             });
         }
     });
-    failed.into_inner().unwrap()
+}
+
+/// Returns the kinds of the reports that a run printed, each with its certainty.
+fn kinds(output: &Output) -> BTreeSet<String> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let kind = |line: &str| {
+        let (kind, rest) = line.split_once(" (")?;
+        let (certainty, _) = rest.split_once("): ")?;
+        let is_report = ["proven", "suspected"].contains(&certainty);
+        is_report.then(|| format!("{kind} ({certainty})"))
+    };
+    text.lines().filter_map(kind).collect()
 }
 
 fn print(title: &str, output: &Output, took: Duration) {
