@@ -170,6 +170,36 @@ fn an_abba_with_timeouts() {
     );
 }
 
+/// Both tasks run the same code. The text names their exit once.
+#[test]
+fn an_abba_whose_sides_can_be_shut_down() {
+    for (rt, told) in runtimes() {
+        let deadlock = reported(&rt, told, || {
+            Box::pin(async {
+                let (a, b) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
+                let (_stop, stopped) = watch::channel(false);
+                let both = Arc::new(wakeful::sync::Barrier::new(2));
+                let mut tasks = JoinSet::new();
+                for (first, second) in [(a.clone(), b.clone()), (b, a)] {
+                    let (both, mut stopped) = (both.clone(), stopped.clone());
+                    tasks.spawn(async move {
+                        let _first = first.lock().await;
+                        both.wait().await;
+                        wakeful::select! {
+                            _ = second.lock() => {}
+                            _ = stopped.changed() => {}
+                        }
+                    });
+                }
+                while tasks.join_next().await.is_some() {}
+            })
+        });
+        let [one, two] = exits(&deadlock)[..] else { panic!("{deadlock}") };
+        assert_eq!(one.to_string(), two.to_string());
+        assert!(deadlock.to_string().contains(&format!("only this can end it: {one}.\n")));
+    }
+}
+
 /// One of two tasks has an exit. The other has none, but depends on the first.
 #[test]
 fn an_abba_of_which_one_side_can_be_shut_down() {

@@ -105,6 +105,11 @@ impl TaskInfo {
         self.spawned_at
     }
 
+    /// Returns the word that precedes [`spawned_at`](Self::spawned_at): a `block_on` is not spawned.
+    pub(crate) fn verb(&self) -> &'static str {
+        if self.is_block_on() { "called" } else { "spawned" }
+    }
+
     /// Returns the data of the task, if a spawn hook has attached data of type `T`.
     ///
     /// `None` for a task that had ended when the dump or report was made, unless it panicked. The
@@ -141,8 +146,7 @@ impl fmt::Display for TaskInfo {
             write!(f, " [{data}]")?;
         }
         if f.alternate() && self.name.is_none() {
-            let verb = if self.is_block_on() { "called" } else { "spawned" };
-            write!(f, " ({verb} at {})", self.spawned_at)?;
+            write!(f, " ({} at {})", self.verb(), self.spawned_at)?;
         }
         Ok(())
     }

@@ -74,6 +74,29 @@ async fn a_pool_of_four(twin: Twin) {
     let _ = join!(a, b, c, d);
 }
 
+/// Ten requests have one connection each of a pool of ten, and each wants a second one with a time-out.
+async fn a_pool_of_ten(twin: Twin) {
+    let pool = Arc::new(Semaphore::new(10));
+    let all = Arc::new(Barrier::new(10));
+    let requests: Vec<_> = (0..10)
+        .map(|_| {
+            let (pool, all) = (pool.clone(), all.clone());
+            named("request", async move {
+                let first = pool.acquire().await.unwrap(); //@ has
+                all.wait().await;
+                if !is_buggy(twin) {
+                    drop(first);
+                }
+                let second = timeout(Duration::from_secs(600), pool.acquire()); //@ wants
+                drop(second.await.unwrap().unwrap());
+            })
+        })
+        .collect();
+    for request in requests {
+        request.await.unwrap();
+    }
+}
+
 /// Workers forget their permits, until none is left.
 async fn forgotten_permits(twin: Twin) {
     let slots = Arc::new(Semaphore::new(2));
@@ -221,7 +244,17 @@ pub fn bugs() -> Vec<Bug> {
             .says("\"four\"")
             .says("@wants")
             .says("@has")
-            .says("4 tasks wait for each other"),
+            .says("4 tasks wait for each other")
+            .says("acquire all permits that a task needs in one call"),
+        bug!(a_pool_of_ten)
+            .reports("slow_holder", Suspected)
+            .says("4 tasks acquired permits and have released nothing for 3.")
+            .says("; 10 tasks wait\n")
+            .says("others      there are more holders, which are not named")
+            .says("Semaphore::acquire at @wants")
+            .says("@has")
+            .says("acquire all permits that a task needs in one call")
+            .passes(),
         bug!(forgotten_permits)
             .reports("stuck_block_on", super::PROVEN)
             .says("Semaphore::acquire")

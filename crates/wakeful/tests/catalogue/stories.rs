@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use wakeful::inspect::Certainty::{Proven, Suspected};
 use wakeful::runtime::Runtime;
-use wakeful::sync::{Mutex, Notify, Semaphore, oneshot};
+use wakeful::sync::{Mutex, Notify, Semaphore, mpsc, oneshot};
 use wakeful::task::{JoinSet, spawn_blocking, yield_now};
 use wakeful::time::{sleep, timeout};
 
@@ -39,6 +39,35 @@ async fn a_lock_held_for_long(twin: Twin) {
         request.await.unwrap();
     }
     refresh.await.unwrap();
+}
+
+/// A client keeps the lock of its state while it asks an actor, which needs the state to answer.
+async fn a_lock_over_a_reply(twin: Twin) {
+    let state = Arc::new(Mutex::new(1));
+    let (requests, mut inbox) = mpsc::channel::<oneshot::Sender<i32>>(4);
+    let shared = state.clone();
+    let actor = named("actor", async move {
+        while let Some(reply) = inbox.recv().await {
+            let _ = reply.send(*shared.lock().await); //@ wants
+        }
+    });
+    let shared = state.clone();
+    let client = named("client", async move {
+        let guard = shared.lock().await; //@ has
+        let (reply, answer) = oneshot::channel(); //@ waits
+        requests.send(reply).await.unwrap();
+        if !is_buggy(twin) {
+            drop(guard);
+        }
+        let before = answer.await.unwrap();
+        *shared.lock().await += before;
+    });
+    // Until the client has the lock, or has ended.
+    while Arc::strong_count(&state) == 3 && state.try_lock().is_ok() {
+        yield_now().await;
+    }
+    let third = named("third", async move { *state.lock().await += 1 });
+    let _ = wakeful::join!(client, third, actor);
 }
 
 /// A permit is held while a slow upstream is awaited.
@@ -226,7 +255,7 @@ async fn a_closure_after_its_timeout(twin: Twin) {
 async fn a_futurelock_in_a_loop(twin: Twin) {
     let lock = Arc::new(Mutex::new(0));
     let guard = lock.clone().lock_owned().await;
-    let (tx, mut rx) = wakeful::sync::mpsc::channel::<u32>(1);
+    let (tx, mut rx) = mpsc::channel::<u32>(1);
     let other = lock.clone();
     let impatient = named("impatient", async move {
         let mut write = Box::pin(async { *other.lock().await += 1 }); //@ granted
@@ -291,6 +320,16 @@ pub fn bugs() -> Vec<Bug> {
             .says("@has")
             .says("@waits")
             .passes(),
+        bug!(a_lock_over_a_reply)
+            .reports("stuck_block_on", Proven)
+            .says("\"client\"")
+            .says("@wants")
+            .in_a_service()
+            .reports("slow_holder", Suspected)
+            .says("\"client\" acquired a mutex and has released nothing for 3.")
+            .says("acquired    at @has")
+            .says("for a value (oneshot::Receiver)")
+            .says("channel made at @waits"),
         bug!(a_permit_held_for_long)
             .reports("slow_holder", Suspected)
             .says("\"slow\"")

@@ -8,9 +8,9 @@ use std::time::Duration;
 use super::{Clock, HOUR, SECOND, diagnose, hasty, paused, spawn_named};
 use crate::settle::settle;
 use wakeful::inspect::{Certainty, Report, SlowHolder};
-use wakeful::runtime::Builder;
+use wakeful::runtime::{Builder, Handle};
 use wakeful::sync::{Mutex, RwLock, Semaphore, mpsc, oneshot};
-use wakeful::task::JoinSet;
+use wakeful::task::{JoinSet, spawn_blocking, yield_now};
 use wakeful::time::{advance, sleep};
 
 /// Checks the report of a holder that sleeps, with two waiters. Its text names all three tasks.
@@ -205,6 +205,30 @@ fn a_deadlock_is_no_slow_holder() {
         holder.abort();
         waiter.await.unwrap();
         settle().await;
+    });
+}
+
+/// A closure that waits for the lock of its caller, in a `block_on`, is part of a deadlock.
+#[test]
+fn a_deadlock_through_a_nested_block_on_is_no_slow_holder() {
+    let (rt, _told) = hasty();
+    rt.block_on(async {
+        let lock = Arc::new(Mutex::new(()));
+        let holder = wakeful::spawn(async move {
+            let _guard = lock.lock().await;
+            let inner = lock.clone();
+            let closure = move || Handle::current().block_on(async { drop(inner.lock().await) });
+            spawn_blocking(closure).await.unwrap();
+        });
+        let found = loop {
+            let found = diagnose();
+            if found.iter().any(|report| matches!(report, Report::Deadlock(_))) {
+                break found;
+            }
+            yield_now().await;
+        };
+        assert!(matches!(&*found, [Report::Deadlock(_)]), "{found:?}");
+        holder.abort();
     });
 }
 

@@ -184,7 +184,7 @@ impl fmt::Display for TaskDump {
             TaskState::Running(Some(worker)) => write!(f, "running on worker {worker}")?,
             _ => f.write_str(self.state_in_words())?,
         }
-        write!(f, ", spawned at {}, ", self.info().spawned_at())?;
+        write!(f, ", {} at {}, ", self.info().verb(), self.info().spawned_at())?;
         // The age and busy time of a `block_on` are not measured.
         let is_measured = !self.info().is_block_on();
         if is_measured {

@@ -1,7 +1,7 @@
 //! The report of a lock or permit that is not released.
 
-use super::walk::{Contended, is_for_lock};
-use crate::inspect::dump::{TaskDump, TaskState};
+use super::walk::{Contended, Owners, is_for_lock};
+use crate::inspect::dump::{TaskDump, TaskState, WaitDump};
 use crate::inspect::report::{LastingHolder, SlowHolder};
 use crate::task::block_on::is_block_on_id;
 use crate::task::runnable::TaskRef;
@@ -56,6 +56,14 @@ impl<'a> Tasks<'a> {
         Some(TaskDump::of_task(all.by_id.get(&id)?, &all.workers, &all.off_workers, now))
     }
 
+    /// Finds the `block_on` future that a task or closure with this id has called in its poll.
+    fn find_inside(&self, outer: u64) -> Option<TaskDump> {
+        let config = &self.scheduler.base().config;
+        let block_ons = self.scheduler.block_ons();
+        let inner = block_ons.iter().find(|block_on| block_on.record.outer() == outer)?;
+        TaskDump::of_block_on(inner, None, config.env.clock.elapsed())
+    }
+
     /// Returns whether a task or `block_on` future has spawned a living task, other than `except`.
     pub(super) fn has_other_child(&self, id: u64, except: u64) -> bool {
         let all = self.collected.get_or_init(|| self.collect());
@@ -73,17 +81,23 @@ impl<'a> Tasks<'a> {
 /// `None` if a holder runs, or waits for a lock itself. Then the holder of that lock is to blame,
 /// or the deadlock is reported. `None` too if it waits for messages or events. Tasks may share a
 /// receiver behind a lock, and each waits with the lock until there is work.
+///
+/// If there are more owners than are named, no deadlock can be found. Then it is reported if all that
+/// are named wait for the same resource again.
 pub(super) fn slow_holder(
     tasks: &Tasks<'_>,
     contended: &Contended,
-    owners: &[Owner],
+    owners: &Owners,
     held: Duration,
 ) -> Option<SlowHolder> {
     let holder = |owner: &Owner| {
         let task = tasks.find(owner.task)?;
         let is_slow = match task.state() {
+            TaskState::Waiting if owners.has_others => waits_again(&task, contended.resource_id()),
             TaskState::Waiting => !is_excused(tasks, &task),
-            TaskState::Running(_) => task.is_closure(),
+            TaskState::Running(_) => {
+                task.is_closure() && !owners.has_others && !is_excused(tasks, &task)
+            }
             _ => false,
         };
         is_slow.then(|| LastingHolder {
@@ -94,12 +108,22 @@ pub(super) fn slow_holder(
             waiting: task.waiting_on().cloned(),
         })
     };
-    let holders = owners.iter().map(holder).collect::<Option<Vec<_>>>()?;
+    let holders = owners.named.iter().map(holder).collect::<Option<Vec<_>>>()?;
     // The record may have been reused since the walk. Then it has other owners.
-    let (_, owners_now) = contended.owned_by()?;
+    let owners_now = contended.owned_by()?;
     let resource = (contended.wait, contended.resource_id());
     let waiters = (contended.waiters, contended.oldest.clone());
-    (owners_now == owners).then(|| SlowHolder::new(resource, holders, held, waiters))
+    let holders = (holders, owners.has_others);
+    (owners_now == *owners).then(|| SlowHolder::new(resource, holders, held, waiters))
+}
+
+/// Returns whether the task waits for this resource, and otherwise only for time-outs and signals of
+/// shutdown.
+fn waits_again(task: &TaskDump, resource: u64) -> bool {
+    let waits = || task.waits().iter().filter(|wait| !wait.is_earlier());
+    let is_again =
+        |wait: &WaitDump| is_for_lock(wait.wait_kind()) && wait.resource_id() == resource;
+    waits().any(is_again) && waits().all(|it| is_again(it) || it.wait_kind().is_cancellation())
 }
 
 /// Returns whether the task waits for a lock, a message or an event, itself or through the tasks that it
@@ -107,7 +131,11 @@ pub(super) fn slow_holder(
 fn is_excused(tasks: &Tasks<'_>, task: &TaskDump) -> bool {
     let mut at = task.clone();
     for _ in 0..MAX_STEPS {
-        let Some(wait) = at.waiting_on() else { return false };
+        let Some(wait) = at.waiting_on() else {
+            let Some(inside) = tasks.find_inside(at.info().id) else { return false };
+            at = inside;
+            continue;
+        };
         if is_for_lock(wait.wait_kind()) || listens(&at) {
             return true;
         }
@@ -125,9 +153,9 @@ fn is_excused(tasks: &Tasks<'_>, task: &TaskDump) -> bool {
 /// A wait that is usually for an order to stop counts only if there is no other.
 fn listens(task: &TaskDump) -> bool {
     let is_event = |kind| {
-        use WaitKind::{Accept, BroadcastRecv, MpscRecv, Notified};
-        use WaitKind::{OneshotRecv, Signal, WatchChanged};
-        let is_message = matches!(kind, MpscRecv | BroadcastRecv | OneshotRecv | WatchChanged);
+        use WaitKind::{Accept, BroadcastRecv, MpscRecv, Notified, Signal, WatchChanged};
+        // Not a oneshot: it brings one reply, which the lock need not be held for.
+        let is_message = matches!(kind, MpscRecv | BroadcastRecv | WatchChanged);
         is_message || matches!(kind, Notified | Accept | Signal)
     };
     let mut kinds = task.waits().iter().map(|wait| wait.wait_kind()).enumerate();

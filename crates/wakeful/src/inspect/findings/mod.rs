@@ -199,10 +199,11 @@ impl Findings {
         self.told_holders.retain(|(resource, _)| ids.contains(resource));
         let (tasks, mut reported) = (Tasks::new(scheduler), 0);
         for contended in contended {
-            let Some((key, owners)) = contended.owned_by() else { continue };
+            let Some(owners) = contended.owned_by() else { continue };
+            let key = owners.key(contended.resource_id());
             let patience =
                 if contended.waiters > 1 { after } else { after.saturating_mul(ONE_WAITER) };
-            let mut sites: Vec<_> = owners.iter().map(|owner| owner.site).collect();
+            let mut sites: Vec<_> = owners.named.iter().map(|owner| owner.site).collect();
             sites.sort_unstable();
             let told = (contended.resource_id(), sites);
             let is_for_hook = round.audience == Audience::Hook;

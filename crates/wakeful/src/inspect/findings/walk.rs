@@ -43,6 +43,22 @@ pub(super) struct Contended {
     pub(super) oldest: OldestWaiter,
 }
 
+/// The tasks that acquired a lock or permits.
+#[derive(PartialEq, Eq)]
+pub(super) struct Owners {
+    /// By task.
+    pub(super) named: Vec<Owner>,
+    /// There are owners that are not named.
+    pub(super) has_others: bool,
+}
+
+impl Owners {
+    /// Returns the key of the situation that these own the resource.
+    pub(super) fn key(&self, resource: u64) -> Key {
+        Key::Held(resource, self.named.iter().map(|owner| owner.task).collect())
+    }
+}
+
 /// Returns whether it is a wait for a lock or for permits.
 pub(super) fn is_for_lock(kind: WaitKind) -> bool {
     use WaitKind::{Mutex, RwLockRead, RwLockWrite, Semaphore};
@@ -159,17 +175,15 @@ impl Contended {
         ResourceRecord::display_number(self.record.target().target())
     }
 
-    /// Returns all owners, and the key of the situation that they own it. `None` if an owner is not
-    /// named, or is not a task.
-    pub(super) fn owned_by(&self) -> Option<(Key, Vec<Owner>)> {
-        let mut owners = self.record.owners();
-        let is_named = !owners.is_empty() && !self.record.has_unlisted();
-        if !is_named || owners.iter().any(|owner| owner.task == 0) {
+    /// Returns the owners that are named. `None` if there are none, or one is not a task.
+    pub(super) fn owned_by(&self) -> Option<Owners> {
+        let mut named = self.record.owners();
+        let has_others = self.record.has_unlisted();
+        if named.is_empty() || named.iter().any(|owner| owner.task == 0) {
             return None;
         }
-        owners.sort_by_key(|owner| owner.task);
-        let ids = owners.iter().map(|owner| owner.task).collect();
-        Some((Key::Held(self.resource_id(), ids), owners))
+        named.sort_by_key(|owner| owner.task);
+        Some(Owners { named, has_others })
     }
 }
 

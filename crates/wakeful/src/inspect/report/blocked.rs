@@ -176,7 +176,7 @@ impl fmt::Display for Blocked {
             PollingThread::SpareWorker => f.write_str("a spare worker\n")?,
             PollingThread::BlockOn => f.write_str("the block_on thread of its LocalSet\n")?,
         }
-        field(f, "    ", "spawned", format_args!("at {}", self.task.spawned_at()))?;
+        field(f, "    ", self.task.verb(), format_args!("at {}", self.task.spawned_at()))?;
         // A stack shows the call too, but not the descriptor.
         let is_news = |call: &&String| self.stack.missing().is_some() || call.contains(" on ");
         if let Some(call) = self.system_call.as_ref().filter(is_news) {

@@ -98,6 +98,11 @@ impl Cycle {
         }
     }
 
+    /// Returns whether all tasks wait for the same resource.
+    fn is_of_one_resource(&self) -> bool {
+        self.edges.iter().all(|edge| edge.resource_id == self.edges[0].resource_id)
+    }
+
     /// Returns whether it is of joins and closures that wait for a thread of the pool.
     fn is_of_pool_alone(&self) -> bool {
         let kinds = [WaitKind::Join, WaitKind::BlockOn, WaitKind::PoolThread];
@@ -166,8 +171,14 @@ impl Cycle {
     /// Writes the exits of all tasks, which alone can end the cycle.
     fn write_exits(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The edges of one task have the same exits.
-        let exits: Vec<String> =
-            self.tasks().flat_map(|edges| &edges[0].exits).map(Exit::to_string).collect();
+        let all = self.tasks().flat_map(|edges| &edges[0].exits).map(Exit::to_string);
+        // Tasks that run the same code have equal exits.
+        let mut exits: Vec<String> = Vec::new();
+        for exit in all {
+            if !exits.contains(&exit) {
+                exits.push(exit);
+            }
+        }
         let exits = match &*exits {
             [all @ .., last] if !all.is_empty() => format!("{}; or {last}", all.join("; ")),
             exits => exits.concat(),
@@ -200,6 +211,10 @@ impl Cycle {
             () if is_alone => {
                 "drop the first guard or permit before waiting again, for example by ending its block. Another \
                  future of the same task may hold it."
+            }
+            () if all_for(WaitKind::Semaphore) && self.is_of_one_resource() => {
+                "acquire all permits that a task needs in one call (acquire_many), or release the first one before \
+                 waiting for the next."
             }
             () => {
                 "acquire locks in the same order everywhere, drop a guard before awaiting a task that needs the lock, \

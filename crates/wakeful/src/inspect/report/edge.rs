@@ -222,9 +222,9 @@ impl Edge {
         Ok(())
     }
 
-    /// Writes where the task was spawned.
+    /// Writes where the task was spawned, or its `block_on` called.
     pub(super) fn write_spawned(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
-        field(f, indent, "spawned", format_args!("at {}", self.task.spawned_at()))
+        field(f, indent, self.task.verb(), format_args!("at {}", self.task.spawned_at()))
     }
 }
 

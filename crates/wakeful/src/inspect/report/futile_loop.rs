@@ -238,7 +238,7 @@ impl fmt::Display for FutileLoop {
         if let Some(resource) = &self.resource {
             field(f, "    ", "on", resource)?;
         }
-        field(f, "    ", "spawned", format_args!("at {}", self.task.spawned_at()))?;
+        field(f, "    ", self.task.verb(), format_args!("at {}", self.task.spawned_at()))?;
         writeln!(f, "  why: {}.", self.why())?;
         f.write_str(
             "  assumes: the task does nothing else. Of 100 calls, at most one was followed by a wait or by another \

@@ -11,7 +11,7 @@ use std::fmt;
 use std::panic::Location;
 use std::time::Duration;
 
-/// A lock or permit that other tasks wait for, while its holder waits for something else.
+/// A lock or permit that other tasks wait for, while its holder waits.
 ///
 /// The holder has not released it for some seconds.
 ///
@@ -57,6 +57,8 @@ pub struct SlowHolder {
     resource_id: u64,
     /// Never empty.
     holders: Vec<LastingHolder>,
+    /// See [`has_other_holders`](Self::has_other_holders).
+    has_others: bool,
     held: Duration,
     waiters: usize,
     oldest: OldestWaiter,
@@ -152,7 +154,7 @@ impl LastingHolder {
             Some(wait) => field(f, indent, "waiting", LongWait(wait))?,
             None => field(f, indent, "running", "a closure of the blocking pool")?,
         }
-        field(f, indent, "spawned", format_args!("at {}", self.task.spawned_at()))
+        field(f, indent, self.task.verb(), format_args!("at {}", self.task.spawned_at()))
     }
 }
 
@@ -171,14 +173,16 @@ impl fmt::Display for LongWait<'_> {
 }
 
 impl SlowHolder {
-    /// `holders` is not empty. They have not released the resource for `held`.
+    /// `holders` is not empty, and with them comes whether there are others. They have not released the
+    /// resource for `held`.
     pub(crate) fn new(
         (wait, resource_id): (WaitKind, u64),
-        holders: Vec<LastingHolder>,
+        (holders, has_others): (Vec<LastingHolder>, bool),
         held: Duration,
         (waiters, oldest): (usize, OldestWaiter),
     ) -> Self {
-        Self { wait, resource_id, holders, held, waiters, oldest, stamp: Stamp::now() }
+        let stamp = Stamp::now();
+        Self { wait, resource_id, holders, has_others, held, waiters, oldest, stamp }
     }
 
     /// Returns the call in which other tasks wait, for example `"Mutex::lock"`.
@@ -194,6 +198,13 @@ impl SlowHolder {
     /// Returns the tasks that acquired the lock or permit. There is at least one.
     pub fn holders(&self) -> &[LastingHolder] {
         &self.holders
+    }
+
+    /// Returns whether there are more holders than [`holders`](Self::holders) has, which has four at most.
+    ///
+    /// Then each of those waits for the same lock or semaphore again.
+    pub fn has_other_holders(&self) -> bool {
+        self.has_others
     }
 
     /// Returns for how long no holder has released the lock or permit, at least.
@@ -221,6 +232,29 @@ impl SlowHolder {
             WaitKind::Mutex => "a mutex",
             WaitKind::Semaphore => "permits",
             _ => "a lock",
+        }
+    }
+
+    /// Returns the likely cause and the fix.
+    fn advice(&self) -> [&'static str; 2] {
+        match (self.wait, self.has_others) {
+            (WaitKind::Semaphore, true) => [
+                "tasks that hold a permit wait for another one. If such tasks hold all permits, none goes on.",
+                "acquire all permits that a task needs in one call (acquire_many), or release the first one before \
+                 waiting for the next.",
+            ],
+            (_, true) => [
+                "tasks that hold the lock wait for it again. If all holders do, none goes on.",
+                "drop the first guard before waiting again.",
+            ],
+            (WaitKind::Semaphore, false) => [
+                "a permit is held while its task or closure does something slow.",
+                "release the permit before the slow wait, or add permits.",
+            ],
+            (_, false) => [
+                "a guard is held while its task or closure does something slow.",
+                "drop the guard before the slow wait: copy what the task needs, end the guard's block, then wait.",
+            ],
         }
     }
 
@@ -284,25 +318,18 @@ impl fmt::Display for SlowHolder {
                 }
             }
         }
+        if self.has_others {
+            field(f, "    ", "others", "there are more holders, which are not named")?;
+        }
         self.write_oldest(f)?;
-        let (one, advice) = match self.wait {
-            WaitKind::Semaphore => {
-                ("permit", "release the permit before the slow wait, or add permits.")
-            }
-            _ => (
-                "guard",
-                "drop the guard before the slow wait: copy what the task needs, end the guard's block, then wait.",
-            ),
-        };
+        let one = if self.wait == WaitKind::Semaphore { "permit" } else { "guard" };
         let kept = match self.holders.iter().any(|holder| holder.may_have_moved) {
             true => ", although it owns its share and can be moved freely",
             false => "",
         };
         writeln!(f, "  assumes: the {one} is still held by the task that acquired it{kept}.")?;
-        writeln!(
-            f,
-            "  likely cause: a {one} is held while its task or closure does something slow."
-        )?;
-        write!(f, "  fix: {advice} Builder::report_lasting_after sets the time.")
+        let [cause, fix] = self.advice();
+        writeln!(f, "  likely cause: {cause}")?;
+        write!(f, "  fix: {fix} Builder::report_lasting_after sets the time.")
     }
 }

@@ -92,7 +92,7 @@ impl fmt::Display for Spinning {
             self.polls,
             Short(self.within)
         )?;
-        field(f, "    ", "spawned", format_args!("at {}", self.task.spawned_at()))?;
+        field(f, "    ", self.task.verb(), format_args!("at {}", self.task.spawned_at()))?;
         f.write_str(
             "  why: of 100 polls, at most one followed a wake-up by another task or thread. The polls are short, and \
              leave the memory of the future in states that it had before.\n  \

@@ -312,7 +312,7 @@ impl fmt::Display for Stalled {
             _ => writeln!(f)?,
         }
         field(f, "    ", "waiting", format_args!("{kind} at {site}, for {waited}"))?;
-        field(f, "    ", "spawned", format_args!("at {}", self.task.spawned_at()))?;
+        field(f, "    ", self.task.verb(), format_args!("at {}", self.task.spawned_at()))?;
         self.write_resource(f)?;
         let [why, assumes, cause, fix] = self.advice();
         writeln!(f, "  why: {why}\n  assumes: {assumes}")?;

@@ -320,6 +320,20 @@ async fn requests_that_share_a_connection() {
     assert_eq!(join!(request(), request()), (1, 1));
 }
 
+/// Six long jobs at a time: more holders of permits than are named.
+async fn a_limit_for_long_jobs() {
+    let slots = Arc::new(Semaphore::new(6));
+    let mut jobs = JoinSet::new();
+    for _ in 0..12 {
+        let slots = slots.clone();
+        jobs.spawn(async move {
+            let _slot = slots.acquire().await.unwrap();
+            sleep(Duration::from_secs(4)).await;
+        });
+    }
+    jobs.join_all().await;
+}
+
 pub fn all() -> Vec<Innocent> {
     vec![
         innocent!(a_guard_on_a_thread).may_be(&["deadlock"]),
@@ -339,6 +353,7 @@ pub fn all() -> Vec<Innocent> {
         innocent!(a_slow_cell),
         innocent!(one_permit_for_all),
         innocent!(requests_that_share_a_connection).may_be(&["slow_holder"]),
+        innocent!(a_limit_for_long_jobs),
         innocent!(a_contended_lock).busy(),
     ]
 }
