@@ -123,8 +123,8 @@ impl Cycle {
             ),
             Basis::NothingRuns => writeln!(
                 f,
-                "  why: no code of this process can run: everything waits, there is no timer, descriptor or closure, \
-                 and no other thread. So {they} can never run again unless {one} is aborted."
+                "  why: no code of this process can run: everything waits, there is no timer, no descriptor, no \
+                 closure that can go on, and no other thread. So {they} can never run again unless {one} is aborted."
             ),
             Basis::Acquisition if self.is_of_pool_alone() => {
                 writeln!(f, "  why: each task or closure waits for the next alone.")?;
