@@ -165,6 +165,20 @@ async fn a_cycle_of_joins(twin: Twin) {
     let _ = give.closed().await;
 }
 
+/// A task is sent its own handle, and joins it.
+async fn a_task_that_joins_itself(twin: Twin) {
+    let (give, mut given) = mpsc::channel::<wakeful::task::JoinHandle<()>>(1);
+    let task = named("self", async move {
+        //@ spawned
+        let own = given.recv().await.unwrap();
+        if is_buggy(twin) {
+            own.await.unwrap();
+        }
+    });
+    give.send(task).await.unwrap();
+    give.closed().await;
+}
+
 /// Two branches of a `join!` in one task: one fills the channel that the other drains after it.
 async fn a_pipeline_in_one_task(twin: Twin) {
     let (tx, mut rx) = mpsc::channel(2);
@@ -223,6 +237,12 @@ pub fn bugs() -> Vec<Bug> {
             .reports("deadlock", super::PROVEN)
             .says("\"first\"")
             .says("\"second\""),
+        bug!(a_task_that_joins_itself)
+            .reports("deadlock", super::PROVEN)
+            .edge(("self", "JoinHandle", "spawned"), ("self", ""))
+            .says(
+                "why: the task only joins itself, so it can never run again unless it is aborted.",
+            ),
         bug!(a_pipeline_in_one_task)
             .reports("stuck_block_on", super::PROVEN)
             .says("@sends")

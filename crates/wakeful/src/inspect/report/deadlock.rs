@@ -116,10 +116,12 @@ impl Cycle {
             false => ("they", "one of them"),
         };
         match self.basis {
+            Basis::OnlyJoins if self.is_of_one_task() => f.write_str(
+                "  why: the task only joins itself, so it can never run again unless it is aborted.\n",
+            ),
             Basis::OnlyJoins => writeln!(
                 f,
-                "  why: each task only joins the next, so {they} can never run again unless {one} is \
-                 aborted."
+                "  why: each task only joins the next, so they can never run again unless one of them is aborted."
             ),
             Basis::NothingRuns => writeln!(
                 f,
@@ -196,6 +198,9 @@ impl Cycle {
             }
             () if all_for(WaitKind::OnceCell) => {
                 "compute the value without reading it from the same cell."
+            }
+            () if all_for(WaitKind::Join) && is_alone => {
+                "await the handle of a task in another task."
             }
             () if all_for(WaitKind::Join) => {
                 "do not join a task from a task that it joins: await one of the handles in a third task."
