@@ -244,6 +244,10 @@ impl RuntimeHooks for ReportingHooks {
         watchdog::wake(target)
     }
 
+    fn postpone_visit(&self, parked_at: Instant) -> Option<Duration> {
+        watchdog::postpone(self.watch_target.get()?, parked_at)
+    }
+
     fn has_other_watchdog(&self) -> bool {
         watchdog::is_other_thread()
     }

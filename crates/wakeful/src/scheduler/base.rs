@@ -6,6 +6,7 @@ use crate::scheduler::block_on::ParkedBlockOn;
 use crate::scheduler::config::{Config, OrphanPolicy};
 use crate::scheduler::local_set::LocalShared;
 use crate::scheduler::post_shutdown;
+use crate::sys::real_time;
 use crate::sys::sync::Mutex;
 use crate::sys::unwind::catch_and_forget;
 use crate::task::arena::{Allocator, Arena};
@@ -16,7 +17,7 @@ use crate::task::runnable::{Runnable, TaskRef, UnqueuedTask};
 use crate::task::schedule::Schedule;
 use crate::task::state::{BLOCKING, CANCELLED, COMPLETE, ORPHANED, RUNNING};
 use crate::task::{JoinHandle, context};
-use crate::telemetry::scan_gate::ScanGate;
+use crate::telemetry::scan_gate::{ScanGate, if_parked};
 use crate::telemetry::trace_buffer::{Entry, SharedTraceBuffer};
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -24,6 +25,10 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+/// How soon a thread that parks asks again to postpone a visit, if another thread was at work.
+const ASK_AGAIN: Duration = Duration::from_millis(1);
 
 /// The part of a scheduler that does not depend on its flavor.
 pub(crate) struct SchedulerBase {
@@ -194,6 +199,11 @@ impl SchedulerBase {
         self.local_sets.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
+    /// Returns whether there is a local set that was polled in this runtime.
+    pub(crate) fn has_local_sets(&self) -> bool {
+        self.local_sets.lock().iter().any(|set| set.strong_count() > 0)
+    }
+
     /// Returns the local task that the thread with this id polls.
     pub(crate) fn running_local(&self, thread: i32) -> Option<TaskRef> {
         self.local_sets().iter().find_map(|set| set.running_on(thread))
@@ -249,6 +259,26 @@ impl SchedulerBase {
         if self.gate.wake() && !self.config.hooks.wake_watchdog() {
             self.gate.cancel_wake();
         }
+    }
+
+    /// Postpones the watchdog's next visit, if it is soon and `are_all_parked` returns true.
+    ///
+    /// Called by a thread that is about to park, after it has stored that. `now` is the time on the
+    /// runtime's clock.
+    #[inline]
+    pub(crate) fn postpone_visit(&self, now: ClockNs, are_all_parked: impl FnOnce() -> bool) {
+        if self.gate.should_ask(now) {
+            self.ask_to_postpone(now, are_all_parked);
+        }
+    }
+
+    #[cold]
+    fn ask_to_postpone(&self, now: ClockNs, are_all_parked: impl FnOnce() -> bool) {
+        let ask_after = match if_parked(real_time::now, are_all_parked) {
+            Some(parked_at) => self.config.hooks.postpone_visit(parked_at),
+            None => Some(ASK_AGAIN),
+        };
+        self.gate.set_ask_after(now, ask_after);
     }
 
     /// Counts an event after which a task may be stuck, on a thread that the watchdog does not

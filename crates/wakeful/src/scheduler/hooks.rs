@@ -6,7 +6,7 @@ use crate::task::header::Header;
 use crate::task::runnable::TaskRef;
 use std::any::Any;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What the scheduler asks of the runtime that it belongs to.
 pub(crate) trait RuntimeHooks: Send + Sync {
@@ -33,6 +33,11 @@ pub(crate) trait RuntimeHooks: Send + Sync {
     fn observe_lasting(&self) -> Option<Duration>;
     /// Has the watchdog visit the scheduler. Returns false if no thread can be started for it.
     fn wake_watchdog(&self) -> bool;
+    /// Postpones the watchdog's next visit of the scheduler, if it can be. Every thread that polls
+    /// tasks was parked at a time since `parked_at`.
+    ///
+    /// Returns after how long it pays off to call this again; `None`: not before the next visit.
+    fn postpone_visit(&self, parked_at: Instant) -> Option<Duration>;
     /// Returns whether another thread than the calling one is the watchdog.
     fn has_other_watchdog(&self) -> bool;
     /// Hands the role of the watchdog to another thread, if the calling thread has it.

@@ -3,7 +3,7 @@
 //! - [`sync`]: the switch between std's primitives and loom's. [`spin_lock`], [`membarrier`]: locks
 //!   and barriers for hot paths.
 //! - [`park`]: parks a thread. [`adaptive_spin`]: when to spin before that. [`timer_slack`]: how
-//!   late the kernel may wake it.
+//!   late the kernel may wake it. [`timer_fd`]: a time limit that other threads can change.
 //! - [`thread_registry`], [`thread_state`], [`backtrace`]: which threads belong to runtimes, what a
 //!   thread is doing, and where. [`system_call`]: what it waits for in the kernel. [`join`]: joins
 //!   ended threads. [`signal_mask`]: which signals have a handler.
@@ -37,6 +37,7 @@ pub(crate) mod system_call;
 pub(crate) mod thread_registry;
 #[cfg(not(any(all(test, loom), miri)))]
 pub(crate) mod thread_state;
+pub(crate) mod timer_fd;
 pub(crate) mod timer_slack;
 pub(crate) mod unwind;
 #[cfg(any(all(test, loom), miri))]

@@ -1,4 +1,4 @@
-//! Decides when the watchdog may stop visiting a scheduler.
+//! Decides when the watchdog may stop visiting a scheduler, or visit it later.
 //!
 //! The watchdog has to scan for deadlocks after anything that may have left a task stuck. What the
 //! scheduler's own threads do, it sees when it visits them. It does not see what ends on other
@@ -19,13 +19,36 @@
 //! `asleep` before it is set. It cannot happen. In 2 all four accesses are SeqCst. In 3 there is a
 //! barrier between the store and the load of each side. So either the watchdog sees the change in
 //! its second read, or the other side sees `asleep`. (Model: `models/scan_gate.rs`.)
+//!
+//! # Postponing
+//!
+//! A thread that parks may postpone a visit, if there is one that can be (`watchdog::delayed_visit`).
+//! `ask_from_ns` says when it pays off to ask for that. The value is a hint: a thread that reads an
+//! old one asks too early or too late, and the visit is not postponed. [`if_parked`] takes the time
+//! that the visit is postponed from.
 
+use crate::driver::clock::clock_ns::ClockNs;
 use crate::sys::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::time::Duration;
 
 /// The handshake between a scheduler's threads and the watchdog.
 pub(crate) struct ScanGate {
     asleep: AtomicBool,
+    /// When a thread that parks asks to postpone the next visit, on the runtime's clock. `MAX`: not.
+    ask_from_ns: AtomicU64,
     progress: CachePadded<AtomicU64>,
+}
+
+/// Returns the time `now`, if all threads of a scheduler that poll tasks were parked at some time since.
+///
+/// The time is read first: a poll that begins after the check is no older than the result (POSTPONE-1 in
+/// `watchdog::delayed_visit`).
+pub(crate) fn if_parked<T>(
+    now: impl FnOnce() -> T,
+    are_all_parked: impl FnOnce() -> bool,
+) -> Option<T> {
+    let now = now();
+    are_all_parked().then_some(now)
 }
 
 /// Keeps a word that other threads write away from words that workers read in every round.
@@ -35,7 +58,11 @@ struct CachePadded<T>(T);
 impl ScanGate {
     /// Creates a gate that is asleep: the watchdog does not know the scheduler yet.
     pub(crate) fn new() -> Self {
-        Self { asleep: AtomicBool::new(true), progress: CachePadded(AtomicU64::new(0)) }
+        Self {
+            asleep: AtomicBool::new(true),
+            ask_from_ns: AtomicU64::new(u64::MAX),
+            progress: CachePadded(AtomicU64::new(0)),
+        }
     }
 
     /// Returns whether the watchdog does not visit the scheduler, and would have to be woken.
@@ -72,6 +99,18 @@ impl ScanGate {
     /// Wakes the gate. Returns true to the one caller that must wake the watchdog.
     pub(crate) fn wake(&self) -> bool {
         self.asleep.swap(false, SeqCst)
+    }
+
+    /// Returns whether a thread that parks should ask to postpone the next visit. It is one load.
+    #[inline]
+    pub(crate) fn should_ask(&self, now: ClockNs) -> bool {
+        now.ns() >= self.ask_from_ns.load(Relaxed)
+    }
+
+    /// Sets after how long threads that park ask to postpone the next visit. `None`: they do not.
+    pub(crate) fn set_ask_after(&self, now: ClockNs, after: Option<Duration>) {
+        let from = after.map_or(u64::MAX, |after| now.ns().saturating_add(after.as_nanos() as u64));
+        self.ask_from_ns.store(from, Relaxed);
     }
 
     /// Puts the gate back to sleep, because no thread could be started for the watchdog. The next

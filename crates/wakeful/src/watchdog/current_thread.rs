@@ -31,6 +31,10 @@ impl Watched for CurrentThread {
         !self.is_awake()
     }
 
+    fn are_all_parked(&self) -> bool {
+        CurrentThread::are_all_parked(self)
+    }
+
     fn activity(&self) -> u64 {
         // A `block_on` may poll tasks and end without a park.
         self.metrics.sleep_transitions().wrapping_add(u64::from(self.poll_watch().activity()))

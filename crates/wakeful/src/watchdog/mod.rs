@@ -8,6 +8,7 @@
 //! - [`spin_detector`]: tasks that wake themselves all the time.
 //! - [`target`]: visits one runtime; decides when it is scanned for deadlocks ([`scan_schedule`]) and
 //!   when the watchdog may stop visiting it.
+//! - [`delayed_visit`]: decides when a runtime is visited again, and lets threads that park postpone it.
 //! - [`snapshot`]: the read-only view of a scheduler for diagnostics.
 //!
 //! # The loop
@@ -31,6 +32,9 @@
 //! thread unparks it. Otherwise the watchdog reads the list within that time anyway: before it waits,
 //! it sets `is_parked` and reads `has_news`, also under the lock.
 //!
+//! If the next visit is a delayed one, the thread waits for a timer of the kernel, which threads that
+//! park set to a later time (POSTPONE-3). It counts as parked then.
+//!
 //! # User code
 //!
 //! A report hook may block, drop its runtime, or call `block_on`. Before the watchdog calls one, it
@@ -40,8 +44,11 @@
 #![allow(unsafe_code)]
 
 mod current_thread;
+mod delayed_visit;
 mod fingerprint;
 mod local_drivers;
+#[cfg(all(test, loom))]
+mod models;
 mod observe;
 mod rescue;
 mod scan_schedule;
@@ -56,9 +63,10 @@ use crate::sys::park::Parker;
 use crate::sys::real_time;
 use crate::sys::sync::ignore_poison;
 use crate::sys::thread_registry::{self, ALL_RUNTIMES, RuntimeThread};
+use crate::sys::timer_fd::TimerFd;
 use crate::sys::timer_slack::RelaxedSleep;
 use std::cell::Cell;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 use target::Next;
@@ -70,9 +78,11 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 const MAX_SLACK: Duration = Duration::from_millis(4);
 /// The longest time between two visits of a target that works.
 const MAX_TICK: Duration = Duration::from_millis(25);
-/// How long the watchdog goes on ticking after the last target has fallen asleep. Programs that start
-/// and stop runtimes all the time need not wake it each time.
+/// How long the watchdog goes on ticking after a target was woken or at work. Programs that start and
+/// stop runtimes all the time need not wake it each time.
 const LINGER: Duration = Duration::from_millis(100);
+/// How soon a thread asks again that could not postpone a visit, because the list was locked.
+const ASK_AGAIN: Duration = Duration::from_millis(1);
 
 static WATCHDOG: Mutex<Watchdog> = Mutex::new(Watchdog {
     process: 0,
@@ -81,6 +91,8 @@ static WATCHDOG: Mutex<Watchdog> = Mutex::new(Watchdog {
     thread: WatchdogThread::None,
     is_parked: false,
     has_news: false,
+    timer: None,
+    timer_due_at: None,
 });
 
 /// Signals that the thread runs.
@@ -98,6 +110,11 @@ struct Watchdog {
     is_parked: bool,
     /// A target was woken since the thread last read `targets`.
     has_news: bool,
+    /// The timer for delayed visits. Created for the first wait.
+    timer: Option<Arc<TimerFd>>,
+    /// When the timer expires, while the thread waits for it: no later than the first delayed visit is
+    /// due (POSTPONE-3).
+    timer_due_at: Option<Instant>,
 }
 
 /// The thread that has the role of the watchdog.
@@ -139,6 +156,27 @@ pub(crate) fn wake(target: &Arc<WatchTarget>) -> bool {
         watchdog.targets.push(target.clone());
     }
     watchdog.notify()
+}
+
+/// Postpones the next visit of `target`, if it is delayed. All threads of its scheduler that poll tasks
+/// were parked at a time since `parked_at` (POSTPONE-1).
+///
+/// Returns after how long it pays off to do so again; `None`: not before the next visit.
+pub(crate) fn postpone(target: &WatchTarget, parked_at: Instant) -> Option<Duration> {
+    let mut watchdog = match WATCHDOG.try_lock() {
+        Ok(watchdog) => watchdog,
+        Err(TryLockError::Poisoned(error)) => error.into_inner(),
+        // Not worth a wait.
+        Err(TryLockError::WouldBlock) => return Some(ASK_AGAIN),
+    };
+    watchdog.forget_parent();
+    let due_before = target.delayed_until();
+    let ask_after = target.postpone(parked_at)?;
+    // If another visit is due before, the timer stays as it is.
+    if watchdog.timer_due_at.is_some_and(|due_at| due_before <= Some(due_at)) {
+        watchdog.set_timer();
+    }
+    Some(ask_after)
 }
 
 /// Returns whether a thread other than the calling one is the watchdog.
@@ -187,7 +225,9 @@ impl Watchdog {
             std::mem::forget(std::mem::take(&mut self.targets));
             std::mem::forget(std::mem::take(&mut self.round));
             std::mem::forget(std::mem::replace(&mut self.thread, WatchdogThread::None));
-            (self.is_parked, self.has_news) = (false, false);
+            // The timer behind the descriptor is the parent's as well.
+            std::mem::forget(self.timer.take());
+            (self.is_parked, self.has_news, self.timer_due_at) = (false, false, None);
         }
     }
 
@@ -211,17 +251,53 @@ impl Watchdog {
         true
     }
 
-    /// Returns how long the thread may wait, and sets `is_parked` accordingly.
-    fn limit_wait(&mut self, limit: Option<Duration>) -> Option<Duration> {
+    /// Decides how the thread waits, and sets `is_parked` accordingly.
+    ///
+    /// `limit` is when a visit is due that is not delayed. `in_poller`: the thread waits in a poller.
+    fn begin_wait(&mut self, limit: Option<Duration>, in_poller: bool) -> Wait {
         let limit = if self.has_news { earlier(limit, Some(MAX_TICK)) } else { limit };
-        self.is_parked = limit.is_none_or(|limit| limit > MAX_TICK);
-        limit
+        let is_long = limit.is_none_or(|limit| limit > MAX_TICK);
+        let mut wait = Wait { limit, timer: None };
+        if let Some(due_at) = self.next_delayed() {
+            if is_long && !in_poller {
+                wait.timer = self.timer_or_init();
+            }
+            if wait.timer.is_some() {
+                self.set_timer();
+            } else {
+                let delay = due_at.saturating_duration_since(real_time::now());
+                wait.limit = earlier(limit, Some(delay));
+            }
+        }
+        self.is_parked = wait.limit.is_none_or(|limit| limit > MAX_TICK);
+        wait
     }
 
-    /// Begins a round of visits to all targets.
-    fn begin_round(&mut self) {
-        (self.is_parked, self.has_news) = (false, false);
+    /// Returns when the first delayed visit is due.
+    fn next_delayed(&self) -> Option<Instant> {
+        self.targets.iter().filter_map(|target| target.delayed_until()).min()
+    }
+
+    fn timer_or_init(&mut self) -> Option<Arc<TimerFd>> {
+        if self.timer.is_none() {
+            self.timer = TimerFd::new().map(Arc::new);
+        }
+        self.timer.clone()
+    }
+
+    /// Sets the timer to the first delayed visit, for the thread that waits or begins to wait for it.
+    fn set_timer(&mut self) {
+        if let (Some(timer), Some(due_at)) = (&self.timer, self.next_delayed()) {
+            timer.set(due_at.saturating_duration_since(real_time::now()));
+            self.timer_due_at = Some(due_at);
+        }
+    }
+
+    /// Begins a round of visits to all targets. Returns whether one was woken since the last round.
+    fn begin_round(&mut self) -> bool {
+        (self.is_parked, self.timer_due_at) = (false, None);
         self.round.clone_from(&self.targets);
+        std::mem::take(&mut self.has_news)
     }
 
     /// Takes `target` off the list, and out of the round.
@@ -232,7 +308,7 @@ impl Watchdog {
     }
 
     fn unpark(&mut self) {
-        self.is_parked = false;
+        (self.is_parked, self.timer_due_at) = (false, None);
         if let WatchdogThread::Running(parker) = &self.thread {
             parker.unpark();
         }
@@ -269,7 +345,9 @@ fn run() {
     let (slack, mut pace) = (RelaxedSleep::new(), Pace::new());
     while is_on_duty() {
         let mut plan = Plan::default();
-        lock().begin_round();
+        if lock().begin_round() {
+            pace.busy_at = real_time::now();
+        }
         while is_on_duty()
             && let Some(target) = next_target()
         {
@@ -277,8 +355,9 @@ fn run() {
             plan.add(target, next);
         }
         if is_on_duty() {
-            let limit = lock().limit_wait(pace.limit(&plan, real_time::now()));
-            let events = plan.events + plan.wait(limit, &parker, &slack);
+            let limit = pace.limit(&plan, real_time::now());
+            let wait = lock().begin_wait(limit, plan.poller.is_some());
+            let events = plan.events + plan.wait(wait, &parker, &slack);
             pace.add_wait(events);
         }
     }
@@ -311,21 +390,37 @@ impl Plan {
 
     /// Parks the watchdog, in a poller that needs a thread if there is one. Returns the number of events
     /// there.
-    fn wait(self, limit: Option<Duration>, parker: &Parker, slack: &RelaxedSleep) -> usize {
-        match (self.poller, limit) {
-            (Some(target), _) => return target.wait_in_poller(parker, limit),
-            (None, None) => parker.park(None),
-            (None, Some(limit)) => {
-                slack.sleep(MAX_SLACK.min(limit / 4), || parker.park(Some(limit)));
-            }
+    fn wait(self, wait: Wait, parker: &Parker, slack: &RelaxedSleep) -> usize {
+        if let Some(target) = self.poller {
+            return target.wait_in_poller(parker, wait.limit);
+        }
+        match wait.limit {
+            None => wait.park(parker),
+            Some(limit) => slack.sleep(MAX_SLACK.min(limit / 4), || wait.park(parker)),
         }
         0
     }
 }
 
+/// How the watchdog waits.
+struct Wait {
+    limit: Option<Duration>,
+    /// If the next visit is a delayed one: its timer.
+    timer: Option<Arc<TimerFd>>,
+}
+
+impl Wait {
+    fn park(&self, parker: &Parker) {
+        let Some(timer) = &self.timer else { return parker.park(self.limit) };
+        drop(parker.set_interrupt(Some(timer.clone())));
+        parker.park_in(|| timer.wait(self.limit));
+        drop(parker.set_interrupt(None));
+    }
+}
+
 /// How long the watchdog waits between two rounds of visits.
 struct Pace {
-    /// When a target last wanted to be visited soon.
+    /// When a target was last woken, or wanted to be visited soon.
     busy_at: Instant,
     /// Several pollers need a thread. The watchdog waits in one of them for `short_wait`, and then
     /// polls all.

@@ -46,6 +46,10 @@ impl Watched for MultiThread {
         self.idle.all_asleep()
     }
 
+    fn are_all_parked(&self) -> bool {
+        MultiThread::are_all_parked(self)
+    }
+
     fn activity(&self) -> u64 {
         self.workers.iter().map(|remote| remote.metrics.sleep_transitions()).sum()
     }

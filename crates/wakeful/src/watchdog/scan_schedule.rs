@@ -125,7 +125,7 @@ impl ScanSchedule {
 
     /// Returns the time until the next scan that is due without progress.
     pub(super) fn next_in(&self, now: Instant) -> Option<Duration> {
-        self.next.map(|next| next.saturating_duration_since(now))
+        self.next.map(|next| next.max(self.earliest).saturating_duration_since(now))
     }
 }
 
@@ -241,6 +241,7 @@ mod tests {
         schedule.add_scan(now, cost, BlockOnPolls::default(), None);
         schedule.update(now, progress(1), true);
         let pause = cost * SCAN_SHARE;
+        assert_eq!(schedule.next_in(now), Some(pause), "not after the busy interval");
         assert!(!schedule.is_due(now + pause - MOMENT) && schedule.is_due(now + pause));
     }
 }

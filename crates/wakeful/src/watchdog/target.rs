@@ -9,10 +9,12 @@
 //!   scan in the visit of another runtime may refer to this one as well, as one of its peers. The
 //!   shutdown waits for such scans too (PEER-1 in `runtime::registry`).
 
+use super::delayed_visit::{DelayedVisit, Found, NextVisit};
 use super::local_drivers::LocalDriver;
 use super::scan_schedule::{ProgressSnapshot, ScanSchedule};
 use super::spin_detector::SpinDetector;
 use super::{ROLE, WatchdogRole, earlier};
+use crate::driver::clock::clock_ns::ClockNs;
 use crate::scheduler::base::SchedulerBase;
 use crate::scheduler::config::Role;
 use crate::scheduler::external_block_on::BlockOnPolls;
@@ -23,6 +25,7 @@ use crate::sys::real_time;
 use crate::sys::sync::ignore_poison;
 use crate::sys::thread_state;
 use crate::telemetry::poll_watch::PollWatch;
+use crate::telemetry::scan_gate::if_parked;
 use crate::telemetry::starvation::SystemProbe;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -40,6 +43,10 @@ pub(crate) trait Watched: Send + Sync {
 
     /// Returns whether no thread of the scheduler is at work.
     fn is_idle(&self) -> bool;
+
+    /// Returns whether no thread polls tasks of the scheduler or of a local set in it, and no worker has
+    /// lost its thread.
+    fn are_all_parked(&self) -> bool;
 
     /// Returns a count that grows at least when a thread of the scheduler falls asleep or wakes up.
     ///
@@ -145,6 +152,8 @@ pub(super) struct Next {
 pub(crate) struct WatchTarget {
     subject: Weak<dyn Subject>,
     state: Mutex<State>,
+    /// The next visit, if it is delayed. Its lock is held only for moments.
+    delayed: Mutex<Option<DelayedVisit>>,
     /// Signals the end of a visit.
     visit_ended: Condvar,
 }
@@ -159,7 +168,7 @@ struct State {
 impl WatchTarget {
     pub(crate) fn new(subject: Weak<dyn Subject>) -> Self {
         let state = Mutex::new(State { notes: None, visitor: None, is_closed: false });
-        Self { subject, state, visit_ended: Condvar::new() }
+        Self { subject, state, delayed: Mutex::new(None), visit_ended: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -168,6 +177,23 @@ impl WatchTarget {
 
     pub(super) fn is_closed(&self) -> bool {
         self.lock().is_closed
+    }
+
+    fn lock_delayed(&self) -> MutexGuard<'_, Option<DelayedVisit>> {
+        ignore_poison(self.delayed.lock())
+    }
+
+    /// Returns when the next visit is due, if it is delayed.
+    pub(super) fn delayed_until(&self) -> Option<Instant> {
+        self.lock_delayed().map(|visit| visit.due_at)
+    }
+
+    /// Postpones the next visit, if it is delayed. Returns after how long it pays off to do so again.
+    pub(super) fn postpone(&self, parked_at: Instant) -> Option<Duration> {
+        let mut delayed = self.lock_delayed();
+        let visit = delayed.as_mut()?;
+        visit.postpone(parked_at);
+        Some(visit.ask_after())
     }
 
     /// Takes the target off the list for good (WATCH-2). Waits for a visit that is going on, at most
@@ -228,15 +254,21 @@ impl WatchTarget {
             return self.unlist();
         }
         let was_woken = notes.is_asleep && !base.gate.is_asleep();
-        let is_due = notes.due_at.is_some_and(|due_at| now >= due_at);
+        let is_over = |due_at: Option<Instant>| due_at.is_some_and(|due_at| now >= due_at);
+        let is_due = is_over(notes.due_at) || is_over(self.delayed_until());
         if is_due || was_woken || (serves_pollers && notes.pollers > 0) {
             if was_woken {
                 notes.schedule.restart(now);
             }
-            let mut after = Some(RETRY_AFTER);
-            in_context(scheduler, || after = look_at(scheduler, notes, now));
-            notes.due_at = after.map(|after| real_time::now() + after);
-            if notes.is_asleep && after.is_none() && notes.pollers == 0 {
+            *self.lock_delayed() = None;
+            let mut next = NextVisit { after: Some(RETRY_AFTER), delayed: None };
+            in_context(scheduler, || next = look_at(scheduler, notes, now));
+            notes.due_at = next.after.map(|after| real_time::now() + after);
+            *self.lock_delayed() = next.delayed;
+            let ask_after = next.delayed.map(|visit| visit.ask_after());
+            base.gate
+                .set_ask_after(ClockNs::from_elapsed(base.config.env.clock.elapsed()), ask_after);
+            if notes.is_asleep && next.after.is_none() && notes.pollers == 0 {
                 self.unlist_if_asleep(base);
             }
         }
@@ -317,9 +349,8 @@ fn in_context(scheduler: &dyn Watched, mut visit: impl FnMut()) {
     }
 }
 
-/// Observes a scheduler, and scans it if a scan is due. Returns after how long the next visit is due;
-/// `None` means not before the target is woken.
-fn look_at(scheduler: &dyn Watched, notes: &mut Notes, now: Instant) -> Option<Duration> {
+/// Observes a scheduler, and scans it if a scan is due. Returns when to visit it again.
+fn look_at(scheduler: &dyn Watched, notes: &mut Notes, now: Instant) -> NextVisit {
     let gate = &scheduler.base().gate;
     let tick = scheduler.observe(&mut notes.observations);
     // Read before the timers of lost workers: a thread that registers one later counts as progress.
@@ -344,11 +375,19 @@ fn look_at(scheduler: &dyn Watched, notes: &mut Notes, now: Instant) -> Option<D
     }
     // After that: a thread that loses a worker or registers a source later wakes the gate.
     notes.pollers = scheduler.unserved_pollers();
-    let own = if notes.is_asleep { notes.schedule.next_in(now) } else { Some(tick) };
+    let may_delay = || notes.pollers == 0 && scheduler.are_all_parked();
+    let found = match if_parked(real_time::now, may_delay) {
+        _ if notes.is_asleep => Found::Asleep,
+        Some(parked_at) => Found::AllParked { parked_at },
+        None => Found::AtWork,
+    };
+    let report_after = scheduler.base().config.report_blocked_after;
+    let mut next = NextVisit::new(found, tick, notes.schedule.next_in(now), report_after);
     // The poll of a thread outside of the scheduler may turn out to be long.
     let is_open = notes.observations.has_open_local_poll();
-    let own = earlier(own, is_open.then_some(tick));
-    earlier(own, lost_timer)
+    next.after = earlier(next.after, is_open.then_some(tick));
+    next.after = earlier(next.after, lost_timer);
+    next
 }
 
 /// Has the runtime scanned for deadlocks and for situations that last.

@@ -107,7 +107,8 @@ impl Builder {
     /// thread is started. With `None`, tasks behind a stuck worker wait for it.
     ///
     /// The watchdog checks about every 10 ms while it observes polls, and every 25 ms while the
-    /// runtime works otherwise. It sleeps while the runtime is idle.
+    /// runtime works otherwise. If all workers were parked, it observes a poll at most 50 ms after
+    /// it began. It sleeps while the runtime is idle.
     ///
     /// # Examples
     ///
@@ -130,7 +131,8 @@ impl Builder {
     ///
     /// The report is [`Report::Blocked`], made by the watchdog. With `None` there is none. The
     /// watchdog observes a current-thread runtime every 25 ms. If a quarter of `after` is less, it
-    /// takes that, but not less than 5 ms.
+    /// takes that, but not less than 5 ms. A poll that begins when all threads were parked is first
+    /// observed after half of `after` or 50 ms, whichever is less, or after 25 ms if that is more.
     ///
     /// # Examples
     ///

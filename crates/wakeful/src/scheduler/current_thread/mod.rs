@@ -211,6 +211,11 @@ impl CurrentThread {
         self.is_held() && !self.sleeping.load(SeqCst)
     }
 
+    /// Returns whether no thread polls tasks of this scheduler, or of a local set in it.
+    pub(crate) fn are_all_parked(&self) -> bool {
+        !self.is_awake() && !self.base.has_local_sets()
+    }
+
     /// Returns whether there are tasks that have not completed. If not, all timers and descriptors
     /// belong to futures of `block_on`.
     pub(crate) fn has_tasks(&self) -> bool {

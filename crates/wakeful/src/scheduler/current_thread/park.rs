@@ -69,6 +69,7 @@ impl CurrentThread {
             if !guard.is_wait_recorded.replace(true) {
                 held.record().waiting.set_since_ms(fell_asleep.ms());
             }
+            self.base.postpone_visit(fell_asleep, || self.are_all_parked());
             events = self.sleep(guard, held);
             self.metrics.mark_awake();
         }

@@ -278,6 +278,15 @@ impl MultiThread {
         }
     }
 
+    /// Returns whether no thread polls tasks of this scheduler, or of a local set in it, and no worker
+    /// has lost its thread.
+    pub(crate) fn are_all_parked(&self) -> bool {
+        self.idle.all_asleep()
+            && !self.lost.is_any()
+            && self.spares.len() == 0
+            && !self.base.has_local_sets()
+    }
+
     /// Tells a worker that its timers or sources have changed, so that it does not sleep too long.
     ///
     /// If the worker is lost, this tells the threads that serve its driver.

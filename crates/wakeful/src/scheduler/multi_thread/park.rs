@@ -52,6 +52,8 @@ impl Worker {
         let clock = &config.env.clock;
         let mut woken_by = WokenBy::Other;
         metrics.mark_asleep(core.round_started.get());
+        let are_all_parked = || self.scheduler.are_all_parked();
+        self.scheduler.base.postpone_visit(core.round_started.get(), are_all_parked);
         loop {
             let is_any_lost = self.scheduler.lost.is_any();
             let help = if is_any_lost { self.scheduler.help_lost() } else { None };

@@ -1,0 +1,98 @@
+//! A timer of the kernel that one thread waits for and other threads set.
+//!
+//! A thread that waits with a time limit has to be woken before its limit can change. This timer is set
+//! by one system call instead, while its thread goes on sleeping.
+
+use super::park::Interrupt;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// A `timerfd`. After it has expired, waits for it return at once until it is set again.
+#[derive(Debug)]
+pub(crate) struct TimerFd(OwnedFd);
+
+impl TimerFd {
+    /// Creates a timer that is not set. `None` if the system refuses, for want of descriptors for
+    /// example.
+    pub(crate) fn new() -> Option<Self> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        timerfd_create(TimerfdClockId::Monotonic, flags).ok().map(Self)
+    }
+
+    /// Sets the timer to expire after this time. Ends no wait that goes on, except by expiring.
+    pub(crate) fn set(&self, after: Duration) {
+        // Zero would stop the timer.
+        let after = after.max(Duration::from_nanos(1));
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let setting = Itimerspec { it_interval: zero, it_value: timespec(after) };
+        // It fails only for a wrong descriptor or time.
+        let _ = timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &setting);
+    }
+
+    /// Waits until the timer has expired, at most for `limit`. May return earlier.
+    pub(crate) fn wait(&self, limit: Option<Duration>) {
+        let limit = limit.map(timespec);
+        // A signal ends the wait early.
+        let _ = poll(&mut [PollFd::new(&self.0, PollFlags::IN)], limit.as_ref());
+    }
+}
+
+impl Interrupt for TimerFd {
+    fn interrupt(&self) {
+        self.set(Duration::ZERO);
+    }
+}
+
+/// Converts a duration. Those of more than a century are cut.
+fn timespec(duration: Duration) -> Timespec {
+    let tv_sec = duration.as_secs().min(u64::from(u32::MAX)) as i64;
+    Timespec { tv_sec, tv_nsec: i64::from(duration.subsec_nanos()) as _ }
+}
+
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests {
+    use super::{Interrupt, TimerFd};
+    use std::sync::Arc;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    /// A time that only a bug waits for.
+    const NEVER: Duration = Duration::from_secs(600);
+
+    #[test]
+    fn a_wait_lasts_until_the_timer_expires() {
+        let timer = TimerFd::new().unwrap();
+        let (started, after) = (Instant::now(), Duration::from_millis(2));
+        timer.set(after);
+        timer.wait(Some(NEVER));
+        assert!((after..NEVER).contains(&started.elapsed()));
+        timer.wait(None);
+    }
+
+    #[test]
+    fn setting_the_timer_again_forgets_that_it_has_expired() {
+        let timer = TimerFd::new().unwrap();
+        timer.interrupt();
+        timer.wait(None);
+        timer.set(NEVER);
+        let (started, limit) = (Instant::now(), Duration::from_millis(2));
+        timer.wait(Some(limit));
+        assert!(started.elapsed() >= limit);
+    }
+
+    #[test]
+    fn another_thread_ends_a_wait() {
+        let timer = Arc::new(TimerFd::new().unwrap());
+        timer.set(NEVER);
+        let waits = thread::spawn({
+            let timer = timer.clone();
+            move || timer.wait(None)
+        });
+        timer.interrupt();
+        waits.join().unwrap();
+    }
+}

@@ -1,0 +1,3 @@
+//! Loom models of the watchdog.
+
+mod delayed_visit;
