@@ -7,6 +7,7 @@ use super::MetricsSnapshot;
 #[cfg(feature = "page")]
 use super::TokioMetrics;
 use super::dump::Dump;
+use crate::sys::sort::sort_by_key;
 use crate::telemetry::trace_buffer::TracePart;
 use crate::watchdog::snapshot::Inspectable;
 use std::sync::{Arc, OnceLock};
@@ -76,6 +77,6 @@ pub(crate) fn map_each<R>(f: impl Fn(&dyn InspectedRuntime) -> R) -> Vec<R> {
 /// Returns the runtimes that exist, in the order in which they were built.
 pub(crate) fn all() -> Vec<Arc<dyn InspectedRuntime>> {
     let mut runtimes = LIST.get().map_or(Vec::new(), |list| list());
-    runtimes.sort_by_key(|runtime| runtime.id());
+    sort_by_key(&mut runtimes, |runtime| runtime.id());
     runtimes
 }

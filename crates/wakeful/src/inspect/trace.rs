@@ -2,13 +2,13 @@
 
 use super::json::Json;
 use crate::telemetry::trace_buffer::{Entry, Event};
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 /// Writes a trace for `chrome://tracing` and Perfetto.
 ///
 /// Each row is a thread. Polls and parks are slices, other events are instants. `names` has the names
 /// of tasks by id.
-pub(crate) fn chrome_trace(rows: &[(String, Vec<Entry>)], names: &BTreeMap<u64, String>) -> String {
+pub(crate) fn chrome_trace(rows: &[(String, Vec<Entry>)], names: &HashMap<u64, String>) -> String {
     let mut json = Json::new();
     json.object(|json| {
         json.field("displayTimeUnit", |json| json.string("ns"));
@@ -50,7 +50,7 @@ pub(in crate::inspect) fn event_name(event: Event) -> &'static str {
     }
 }
 
-fn event(json: &mut Json, row: usize, entry: &Entry, names: &BTreeMap<u64, String>) {
+fn event(json: &mut Json, row: usize, entry: &Entry, names: &HashMap<u64, String>) {
     let kind = event_name(entry.event);
     let is_slice = matches!(entry.event, Event::Poll | Event::Park);
     let task = match (entry.task, names.get(&entry.task)) {

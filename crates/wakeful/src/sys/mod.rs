@@ -10,8 +10,9 @@
 //! - [`eintr`]: repeats interrupted system calls. [`unwind`]: catches panics of foreign code.
 //! - [`own_memory`]: reads memory through the kernel. [`mapped_file`]: a file in memory.
 //!   [`descriptor`]: describes a file descriptor.
-//! - [`rng`]: seeded random numbers. [`real_time`]: time that no runtime can pause. [`spin_window`]:
-//!   how long a task spins before it is reported.
+//! - [`rng`]: seeded random numbers. [`sort`]: sorts with little machine code.
+//!   [`real_time`]: time that no runtime can pause. [`spin_window`]: how long a task spins before it
+//!   is reported.
 //!
 //! This is the only module that reads `cfg(loom)` outside of tests. All others take atomics, cells
 //! and locks from [`sync`], so the code that ships is the code that is model-checked.
@@ -30,6 +31,7 @@ pub(crate) mod park;
 pub(crate) mod real_time;
 pub(crate) mod rng;
 pub(crate) mod signal_mask;
+pub(crate) mod sort;
 pub(crate) mod spin_lock;
 pub(crate) mod spin_window;
 pub(crate) mod sync;

@@ -23,6 +23,7 @@ use super::poll_stamp::PollStamp;
 use super::wait_kind::WaitKind;
 use super::wait_set::WaitSet;
 use super::wait_target::TargetWord;
+use crate::sys::sort::sort_by_key;
 use crate::sys::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::*};
 use std::panic::Location;
 
@@ -268,7 +269,7 @@ impl WaitRecord {
             },
             _ => (self.read_single(tag).into_iter().collect(), true),
         };
-        waits.0.sort_by_key(|RecordedWait { wait, link, .. }| {
+        sort_by_key(&mut waits.0, |RecordedWait { wait, link, .. }| {
             let site = (wait.site.file(), wait.site.line(), wait.site.column());
             (*link == Link::None, wait.kind.rank(), site, wait.target.unlinked().to_bits())
         });

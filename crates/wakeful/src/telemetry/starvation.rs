@@ -20,7 +20,7 @@
 
 use crate::sys::backtrace::current_tid;
 use crate::sys::thread_state::{self, CpuTimes};
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// The next sample comes after this many times the CPU time of the last one, at the earliest.
@@ -38,7 +38,7 @@ struct ThreadSample {
 #[derive(Default)]
 struct Starvation {
     /// The last sample, by the kernel's ids of the threads.
-    threads: BTreeMap<i32, ThreadSample>,
+    threads: HashMap<i32, ThreadSample>,
     /// When the last sample was complete.
     sampled_at: Option<Duration>,
     unstarved: Duration,
@@ -51,7 +51,7 @@ impl Starvation {
     }
 
     /// Adds one sample of all threads. It was begun at `began`, and was complete at `ended`.
-    fn add(&mut self, began: Duration, ended: Duration, threads: BTreeMap<i32, ThreadSample>) {
+    fn add(&mut self, began: Duration, ended: Duration, threads: HashMap<i32, ThreadSample>) {
         let before = std::mem::replace(&mut self.threads, threads);
         let Some(last) = self.sampled_at.replace(ended) else { return };
         let interval = began.saturating_sub(last);
@@ -141,11 +141,11 @@ impl ThreadProbe for SystemProbe {
 ///
 /// That thread runs now, but its time in run queues counts: it may have been preempted while it held a
 /// lock of the allocator.
-fn sample_threads(own: i32) -> BTreeMap<i32, ThreadSample> {
+fn sample_threads(own: i32) -> HashMap<i32, ThreadSample> {
     let seen = |thread| {
         Some((thread, ThreadSample { times: thread_state::run_times(thread)?, is_queued: false }))
     };
-    let mut threads: BTreeMap<i32, ThreadSample> =
+    let mut threads: HashMap<i32, ThreadSample> =
         thread_state::thread_ids().filter_map(seen).collect();
     for (&thread, seen) in threads.iter_mut().filter(|(thread, _)| **thread != own) {
         // The kernel has one state for "runs" and "is in a run queue". The CPU clock of a thread that

@@ -16,16 +16,16 @@ use crate::sys::sync::ignore_poison;
 use crate::task::context;
 use crate::task::poll_stamp::PollStamp;
 use crate::task::wait_record::Wait;
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{LazyLock, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// At least one question is open: it is neither answered nor expired.
 static ASKED: AtomicBool = AtomicBool::new(false);
 
 /// The questions of the scanner, by the id of the waiter.
-static QUESTIONS: Mutex<BTreeMap<u64, Question>> = Mutex::new(BTreeMap::new());
+static QUESTIONS: LazyLock<Mutex<HashMap<u64, Question>>> = LazyLock::new(Mutex::default);
 
 /// A question expires after this time, if the scanner has not read the answer: the waiter has stopped
 /// waiting after all.
@@ -101,7 +101,7 @@ impl Question {
     }
 }
 
-fn lock() -> MutexGuard<'static, BTreeMap<u64, Question>> {
+fn lock() -> MutexGuard<'static, HashMap<u64, Question>> {
     ignore_poison(QUESTIONS.lock())
 }
 
@@ -134,7 +134,7 @@ fn describe_in(waiter: u64, poll: PollStamp, details: impl FnOnce() -> String) {
     update_flag(&questions);
 }
 
-fn update_flag(questions: &BTreeMap<u64, Question>) {
+fn update_flag(questions: &HashMap<u64, Question>) {
     ASKED.store(questions.values().any(Question::is_open), Relaxed);
 }
 

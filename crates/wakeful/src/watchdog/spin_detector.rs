@@ -19,7 +19,7 @@ use crate::task::header::Header;
 use crate::task::runnable::TaskRef;
 use crate::task::wait_kind::WaitKind;
 use crate::task::wait_record::WaitRecord;
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// A task spins only if it is polled at least this often in a second.
@@ -163,11 +163,11 @@ impl PollSample {
 }
 
 /// The tasks that are being watched, by id.
-pub(crate) struct SpinDetector(BTreeMap<u64, WatchedTask>);
+pub(crate) struct SpinDetector(HashMap<u64, WatchedTask>);
 
 impl SpinDetector {
     pub(crate) fn new() -> Self {
-        Self(BTreeMap::new())
+        Self(HashMap::new())
     }
 
     /// Adds a sample of a task that is being polled. Returns the spin if the task spins.

@@ -7,6 +7,7 @@
 
 use super::text::{Count, Short, write_holders, write_task};
 use super::{Dump, TaskDump, TaskState, WaitDump};
+use crate::sys::sort::sort_by_key;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 use std::panic::Location;
@@ -31,17 +32,16 @@ struct Key {
     spawned_at: Site,
     state: &'static str,
     /// Kind and site of everything that the task waits for, in order, and whether in an earlier poll.
-    waits: BTreeSet<(&'static str, Site, bool)>,
+    waits: Vec<(&'static str, Site, bool)>,
 }
 
 impl Key {
     fn of(task: &TaskDump) -> Self {
-        let waits = task.waits().iter().map(|wait| (wait.kind(), wait.site(), wait.is_earlier()));
-        Self {
-            spawned_at: task.info().spawned_at(),
-            state: task.state_in_words(),
-            waits: waits.collect(),
-        }
+        let mut waits: Vec<_> =
+            task.waits().iter().map(|it| (it.kind(), it.site(), it.is_earlier())).collect();
+        sort_by_key(&mut waits, |wait| *wait);
+        waits.dedup();
+        Self { spawned_at: task.info().spawned_at(), state: task.state_in_words(), waits }
     }
 }
 
@@ -76,7 +76,7 @@ impl<'a> Summary<'a> {
         let found = dump.tasks_of_findings();
         let (mut odd, mut kept) = (Vec::new(), Vec::new());
         for (key, mut tasks) in groups {
-            tasks.sort_by_key(|task| std::cmp::Reverse(task.age()));
+            sort_by_key(&mut tasks, |task| std::cmp::Reverse(task.age()));
             let others = at_site[&key.spawned_at] - tasks.len();
             let is_rare = tasks.len() < SMALLEST_GROUP && others >= ODD_RATIO * tasks.len();
             tasks.retain(|task| match why_odd(task, is_rare.then_some(others), &found) {
@@ -90,8 +90,8 @@ impl<'a> Summary<'a> {
                 kept.push(Group { tasks });
             }
         }
-        kept.sort_by_key(|group| std::cmp::Reverse(group.tasks.len()));
-        odd.sort_by_key(|odd| (odd.why.is_none(), odd.task.info().id));
+        sort_by_key(&mut kept, |group| std::cmp::Reverse(group.tasks.len()));
+        sort_by_key(&mut odd, |odd| (odd.why.is_none(), odd.task.info().id));
         Self { block_ons, odd, groups: kept }
     }
 

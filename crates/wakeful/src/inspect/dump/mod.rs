@@ -18,9 +18,10 @@ mod worker;
 
 use super::report::Report;
 use super::task_info::TaskInfo;
+use crate::sys::sort::sort_by_key;
 use crate::watchdog::snapshot::Inspectable;
 pub(in crate::inspect) use json::{data as task_data, id as task_id};
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::time::Duration;
 
 #[cfg(feature = "page")]
@@ -143,7 +144,7 @@ impl Dump {
         scheduler.each_task(&mut |task| {
             tasks.push(TaskDump::of_task(&task, &workers, &off_workers, now))
         });
-        tasks.sort_by_key(|task| (!task.info().is_block_on(), task.info().id));
+        sort_by_key(&mut tasks, |task| (!task.info().is_block_on(), task.info().id));
         name_holders(&mut tasks);
         find_parents(&mut tasks);
         let workers = workers
@@ -394,7 +395,7 @@ impl<'a> IntoIterator for &'a Dump {
 
 /// Fills in the tasks that the holders' ids refer to.
 fn name_holders(tasks: &mut [TaskDump]) {
-    let named: BTreeMap<u64, TaskInfo> =
+    let named: HashMap<u64, TaskInfo> =
         tasks.iter().map(|task| (task.info().id, task.info().clone())).collect();
     for holder in tasks.iter_mut().flat_map(|task| &mut task.waiting).flat_map(|w| &mut w.holders) {
         holder.task = named.get(&holder.id).cloned();
@@ -404,7 +405,7 @@ fn name_holders(tasks: &mut [TaskDump]) {
 /// Finds each task's parent. A task stores the lower half of its parent's id, which is unique
 /// among the tasks that are alive.
 fn find_parents(tasks: &mut [TaskDump]) {
-    let ids: BTreeMap<u32, u64> =
+    let ids: HashMap<u32, u64> =
         tasks.iter().map(|task| (task.info().id as u32, task.info().id)).collect();
     for task in tasks {
         let half = task.parent_half;

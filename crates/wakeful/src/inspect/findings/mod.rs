@@ -27,11 +27,12 @@ mod stalls;
 mod walk;
 
 use super::report::{AbortedClosure, Report, Stalled, UnawaitedPanic};
+use crate::sys::sort::sort_by_key;
 use crate::watchdog::snapshot::Inspectable;
 use growth::Growth;
 use holders::Tasks;
 use stalls::{StallGroup, StallKey};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::panic::Location;
 use std::time::Duration;
 use walk::{Contended, Walk};
@@ -39,11 +40,11 @@ use walk::{Contended, Walk};
 /// What was seen of a runtime, and when.
 #[derive(Default)]
 pub(crate) struct Findings {
-    lasting: BTreeMap<Key, Lasting>,
+    lasting: HashMap<Key, Lasting>,
     /// Slow holders that were told, until no task waits for the resource.
-    told_holders: BTreeSet<ToldHolder>,
+    told_holders: HashSet<ToldHolder>,
     /// Stalled waits that were told, until no task waits for that reason.
-    told_stalls: BTreeSet<StallKey>,
+    told_stalls: HashSet<StallKey>,
     growth: Growth,
 }
 
@@ -52,7 +53,7 @@ pub(crate) struct Findings {
 type ToldHolder = (u64, Vec<Option<&'static Location<'static>>>);
 
 /// Identifies a situation from one observation to the next.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     /// The number of a contended resource, and the numbers of its owners.
     Held(u64, Vec<u64>),
@@ -128,7 +129,7 @@ impl Findings {
         let mut walk = Walk::take(scheduler, now, &self.growth);
         let mut round = Round {
             before: std::mem::take(&mut self.lasting),
-            now: BTreeMap::new(),
+            now: HashMap::new(),
             at: now,
             audience,
             observed: Observed::default(),
@@ -204,7 +205,7 @@ impl Findings {
             let patience =
                 if contended.waiters > 1 { after } else { after.saturating_mul(ONE_WAITER) };
             let mut sites: Vec<_> = owners.named.iter().map(|owner| owner.site).collect();
-            sites.sort_unstable();
+            sort_by_key(&mut sites, |site| *site);
             let told = (contended.resource_id(), sites);
             let is_for_hook = round.audience == Audience::Hook;
             let is_repeated = is_for_hook && self.told_holders.contains(&told);
@@ -234,8 +235,8 @@ impl Findings {
 /// One observation, while it is made.
 struct Round {
     /// Situations of the observation before that were not noted again yet.
-    before: BTreeMap<Key, Lasting>,
-    now: BTreeMap<Key, Lasting>,
+    before: HashMap<Key, Lasting>,
+    now: HashMap<Key, Lasting>,
     at: Duration,
     audience: Audience,
     observed: Observed,
@@ -273,9 +274,9 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     /// Notes a panic of task 7 at this second, and returns for how long it had lasted if it was told.
-    fn note(lasting: &mut BTreeMap<Key, Lasting>, at: u32, window: u32) -> Option<Duration> {
+    fn note(lasting: &mut HashMap<Key, Lasting>, at: u32, window: u32) -> Option<Duration> {
         let before = std::mem::take(lasting);
-        let (now, observed) = (BTreeMap::new(), Observed::default());
+        let (now, observed) = (HashMap::new(), Observed::default());
         let mut round = Round { before, now, at: at * SECOND, audience: Audience::Hook, observed };
         let mut told = None;
         round.note(Key::Panic(7), window * SECOND, 3 * SECOND, |lasted| {
@@ -290,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_situation_is_told_once_after_it_has_lasted() {
-        let mut lasting = BTreeMap::new();
+        let mut lasting = HashMap::new();
         let told: Vec<_> =
             [10, 11, 12, 14, 15, 30].map(|at| note(&mut lasting, at, 1000)).into_iter().collect();
         assert_eq!(told, [None, None, None, Some(4 * SECOND), None, None]);
@@ -298,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_situation_that_was_not_seen_in_between_starts_again() {
-        let mut lasting = BTreeMap::new();
+        let mut lasting = HashMap::new();
         assert_eq!(note(&mut lasting, 10, 1000), None);
         lasting.clear();
         assert_eq!(note(&mut lasting, 20, 1000), None);
@@ -307,7 +308,7 @@ mod tests {
 
     #[test]
     fn what_was_seen_before_the_window_does_not_count() {
-        let mut lasting = BTreeMap::new();
+        let mut lasting = HashMap::new();
         for at in 0..20 {
             assert_eq!(note(&mut lasting, at, 2), None, "{at}");
         }

@@ -43,7 +43,7 @@ pub(super) struct Waiter<'a> {
 
 /// Identifies a reason for which tasks are stalled: a kind of wait and a resource, or the site of the
 /// call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct StallKey {
     kind: u8,
     resource: Option<u64>,

@@ -6,6 +6,7 @@ use super::stalls::{StallCandidate, Waiter};
 use crate::inspect::dump::since;
 use crate::inspect::report::{CommonWait, OldestWaiter};
 use crate::inspect::task_info::TaskInfo;
+use crate::sys::sort::sort_by_key;
 use crate::task::cell::outcome;
 use crate::task::header::Header;
 use crate::task::state::{
@@ -182,7 +183,7 @@ impl Contended {
         if named.is_empty() || named.iter().any(|owner| owner.task == 0) {
             return None;
         }
-        named.sort_by_key(|owner| owner.task);
+        sort_by_key(&mut named, |owner| owner.task);
         Some(Owners { named, has_others })
     }
 }

@@ -2,11 +2,12 @@
 
 use crate::inspect::Histogram;
 use crate::inspect::runtimes::{self, CURRENT_THREAD, InspectedRuntime};
+use crate::sys::sort::sort_by_key;
 use crate::sys::sync::ignore_poison;
 use crate::task::state::COMPLETE;
 use crate::telemetry::histogram::Counts;
 use crate::watchdog::snapshot::{WorkerActivity, WorkerSnapshot};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::panic::Location;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -65,16 +66,16 @@ struct RuntimeHistory {
 /// What a walk over the tasks of all runtimes has counted.
 #[derive(Default)]
 struct Walk {
-    groups: BTreeMap<GroupKey, usize>,
+    groups: HashMap<GroupKey, usize>,
     /// By runtime: tasks alive, and tasks in workers' own queues.
-    runtimes: BTreeMap<u64, (usize, usize)>,
+    runtimes: HashMap<u64, (usize, usize)>,
 }
 
 #[derive(Default)]
 struct Samples {
-    runtimes: BTreeMap<u64, RuntimeHistory>,
+    runtimes: HashMap<u64, RuntimeHistory>,
     /// The counts of each walk of the last minute, with its time since the history began.
-    groups: BTreeMap<GroupKey, VecDeque<(Duration, usize)>>,
+    groups: HashMap<GroupKey, VecDeque<(Duration, usize)>>,
 }
 
 /// The samples of all runtimes.
@@ -147,7 +148,10 @@ impl History {
 
     /// Calls `f` with the samples of each runtime.
     pub(super) fn each_runtime(&self, mut f: impl FnMut(u64, &VecDeque<Sample>)) {
-        self.lock().runtimes.iter().for_each(|(id, history)| f(*id, &history.samples));
+        let samples = self.lock();
+        let mut runtimes: Vec<_> = samples.runtimes.iter().collect();
+        sort_by_key(&mut runtimes, |(id, _)| **id);
+        runtimes.into_iter().for_each(|(id, history)| f(*id, &history.samples));
     }
 
     /// Returns the busy shares of a runtime's workers in the last second.
@@ -164,7 +168,7 @@ impl History {
 }
 
 impl Samples {
-    fn add_groups(&mut self, at: Duration, mut counts: BTreeMap<GroupKey, usize>) {
+    fn add_groups(&mut self, at: Duration, mut counts: HashMap<GroupKey, usize>) {
         for (key, history) in &mut self.groups {
             push(history, GROUP_SAMPLES, (at, counts.remove(key).unwrap_or(0)));
             while history.front().is_some_and(|(old, _)| at.saturating_sub(*old) > GROUP_TIME) {
@@ -174,7 +178,7 @@ impl Samples {
         // A site whose tasks have all ended a minute ago makes room for another.
         self.groups.retain(|_, history| history.iter().any(|(_, count)| *count > 0));
         let mut new: Vec<_> = counts.into_iter().collect();
-        new.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        sort_by_key(&mut new, |(key, count)| (std::cmp::Reverse(*count), *key));
         for (key, count) in new.into_iter().take(MAX_GROUPS.saturating_sub(self.groups.len())) {
             self.groups.insert(key, VecDeque::from([(at, count)]));
         }
@@ -253,12 +257,12 @@ mod tests {
     fn sites_are_followed_for_a_minute_and_then_forgotten() {
         let (mut samples, site) = (Samples::default(), Location::caller());
         let (key, second) = ((1, site), Duration::from_secs(1));
-        samples.add_groups(Duration::ZERO, BTreeMap::from([(key, 3)]));
+        samples.add_groups(Duration::ZERO, HashMap::from([(key, 3)]));
         for passed in 1..=60 {
-            samples.add_groups(passed * second, BTreeMap::new());
+            samples.add_groups(passed * second, HashMap::new());
             assert_eq!(samples.groups[&key][0], (Duration::ZERO, 3));
         }
-        samples.add_groups(61 * second, BTreeMap::new());
+        samples.add_groups(61 * second, HashMap::new());
         assert!(samples.groups.is_empty());
     }
 

@@ -5,6 +5,7 @@ use super::json::ReportSite;
 use super::stamp::Stamp;
 use super::{Certainty, Content, Exit};
 use crate::inspect::task_info::TaskInfo;
+use crate::sys::sort::sort_by_key;
 use crate::task::wait_kind::WaitKind;
 use std::fmt;
 
@@ -55,10 +56,10 @@ impl Cycle {
 
     fn repeat_key(&self) -> Vec<u64> {
         let mut tasks: Vec<u64> = self.edges.iter().map(|edge| edge.task.id).collect();
-        tasks.sort_unstable();
+        sort_by_key(&mut tasks, |task| *task);
         // Nested `block_on`s of one thread have one id, so the resources tell them apart.
         let mut resources: Vec<u64> = self.edges.iter().map(|edge| edge.resource_id).collect();
-        resources.sort_unstable();
+        sort_by_key(&mut resources, |resource| *resource);
         tasks.extend(resources);
         tasks
     }

@@ -5,7 +5,7 @@ use super::{Certainty, Delivery, KINDS, Report, ReportFormat, Stamped, Utc};
 use crate::sys::sync::ignore_poison;
 use crate::sys::unwind::catch_and_forget;
 use crate::telemetry::trace_buffer::{Entry, Event, TraceBuffer};
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -39,7 +39,7 @@ pub(crate) struct Reporter {
 #[derive(Default)]
 struct ReportLimits {
     /// By kind and repeat key: the time of the last report, and its certainty.
-    recent: BTreeMap<(usize, Vec<u64>), (Duration, Certainty)>,
+    recent: HashMap<(usize, Vec<u64>), (Duration, Certainty)>,
     limits: [RateLimit; KINDS.len()],
 }
 

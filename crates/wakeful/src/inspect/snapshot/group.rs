@@ -1,6 +1,7 @@
 //! The tasks of one spawn site.
 
 use super::super::dump::{Dump, TaskDump, TaskState, WaitDump};
+use crate::sys::sort::sort_by_key;
 use std::collections::BTreeMap;
 use std::panic::Location;
 use std::time::Duration;
@@ -98,7 +99,7 @@ pub(super) fn by_site(dump: &Dump, started: &BTreeMap<Site, u64>) -> Vec<SpawnGr
         }
     }
     let mut groups: Vec<SpawnGroup> = groups.into_values().map(SpawnGroup::with_waits).collect();
-    groups.sort_by_key(|group| std::cmp::Reverse((group.alive(), group.started)));
+    sort_by_key(&mut groups, |group| std::cmp::Reverse((group.alive(), group.started)));
     groups
 }
 
@@ -136,9 +137,9 @@ impl SpawnGroup {
     fn with_waits((mut group, waits): (Self, Waits)) -> Self {
         group.waits = waits.into_values().collect();
         for wait in &mut group.waits {
-            wait.durations.sort_unstable();
+            sort_by_key(&mut wait.durations, |duration| *duration);
         }
-        group.waits.sort_by_key(|wait| std::cmp::Reverse(wait.durations.len()));
+        sort_by_key(&mut group.waits, |wait| std::cmp::Reverse(wait.durations.len()));
         // A task that was spawned while the counts were read.
         group.started = group.started.max(group.alive() as u64);
         group.newest = group.newest.min(group.oldest);

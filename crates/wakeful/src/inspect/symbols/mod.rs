@@ -13,6 +13,7 @@ mod names;
 mod unwind;
 
 use crate::sys::backtrace;
+use crate::sys::sort::sort_by_key;
 use debug_info::DebugInfo;
 use elf::Elf;
 use std::path::{Path, PathBuf};
@@ -84,7 +85,7 @@ pub(super) fn functions_at(frames: &[usize], detail: Detail) -> Vec<Function> {
     let map = MemoryMap::parse(&maps);
     let program = Program::find();
     let mut files: Vec<&str> = map.0.iter().map(|mapping| mapping.path).collect();
-    files.sort_unstable();
+    sort_by_key(&mut files, |file| *file);
     files.dedup();
     let mut found: Vec<Vec<Function>> = vec![Vec::new(); frames.len()];
     for file in files {

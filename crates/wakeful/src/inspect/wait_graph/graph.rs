@@ -23,7 +23,7 @@ pub(super) struct Graph {
     /// something that is not known.
     pub(super) others: usize,
     /// The lower halves of the ids of their parents.
-    pub(super) parents_of_others: BTreeSet<u32>,
+    pub(super) parents_of_others: BTreeSet<u64>,
     /// Other waiters that must be polled once more to learn the owners of their resource.
     pub(super) unnamed: Vec<(Waiter, Vec<&'static ResourceRecord>)>,
     /// Other waiters that must be polled once more to list the tasks of a `JoinSet`.
@@ -93,7 +93,7 @@ impl Graph {
             }
             node => {
                 self.others += 1;
-                self.parents_of_others.extend(parent);
+                self.parents_of_others.extend(parent.map(u64::from));
                 if let Some(node) = node {
                     if node.has_unlisted_set() {
                         self.sets.push(node.waiter);
@@ -154,7 +154,7 @@ impl Graph {
         let mut stuck: BTreeSet<u64> = self.nodes.keys().copied().collect();
         let mut waiters: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         // By parent: nodes whose resource may be held by one of that parent's children.
-        let mut child_waiters: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        let mut child_waiters: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         let mut not_stuck = Vec::new();
         let mut awaited: BTreeMap<u64, usize> = BTreeMap::new();
         for id in self.nodes.values().flat_map(Node::joined_tasks) {
@@ -179,7 +179,7 @@ impl Graph {
             }
             for edge in node.edges.iter().filter(|edge| edge.is_often_moved()) {
                 for owner in &edge.holders {
-                    child_waiters.entry(owner.task as u32).or_default().push(*id);
+                    child_waiters.entry(u64::from(owner.task as u32)).or_default().push(*id);
                 }
             }
         }
@@ -189,7 +189,7 @@ impl Graph {
             if stuck.remove(&id) {
                 not_stuck.extend(waiters.remove(&id).into_iter().flatten());
                 let parent = self.nodes[&id].waiter.parent();
-                let children = parent.and_then(|parent| child_waiters.remove(&parent));
+                let children = parent.and_then(|parent| child_waiters.remove(&u64::from(parent)));
                 not_stuck.extend(children.into_iter().flatten());
             }
         }

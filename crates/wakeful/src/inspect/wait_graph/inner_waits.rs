@@ -13,7 +13,7 @@ use crate::task::wait_kind::WaitKind;
 use crate::task::wait_record::{Wait, WaitRecord, WaitWriter};
 use crate::task::wait_target::TargetWord;
 use crate::wait::block_on::{BlockedThread, blocked_threads};
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What a task, closure or `block_on` future waits for on its own thread.
@@ -71,11 +71,11 @@ impl InnerWait {
 }
 
 /// The inner waits of all threads, by the number of the task or future around them.
-pub(super) struct InnerWaits(BTreeMap<u64, InnerWait>);
+pub(super) struct InnerWaits(HashMap<u64, InnerWait>);
 
 impl InnerWaits {
     pub(super) fn read() -> Self {
-        let mut waits = BTreeMap::new();
+        let mut waits = HashMap::new();
         // Runtimes with `shuffle_tasks` use the same ids.
         if id::are_unique() {
             let inner = block_on::all_states().into_iter();

@@ -68,9 +68,9 @@ use crate::watchdog::snapshot::Inspectable;
 use graph::{Graph, Scope};
 use quiescence::Quiescence;
 use root_cause::{RootCauseSearch, find_root_cause};
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::ops::Deref;
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 use waiter::Waiter;
 
@@ -191,7 +191,7 @@ const MAX_REMEMBERED: usize = 4096;
 /// them, because it skips the set in that poll, is not asked for ever.
 fn wake_awaiters_of_sets(graph: &Graph) {
     // By id: the polls before the last request, and the requests in a row.
-    static REQUESTS: Mutex<BTreeMap<u64, (u32, u32)>> = Mutex::new(BTreeMap::new());
+    static REQUESTS: LazyLock<Mutex<HashMap<u64, (u32, u32)>>> = LazyLock::new(Mutex::default);
     // A runtime with `shuffle_tasks` runs its tasks in the order of its seed, so the scan wakes none.
     if !id::are_unique() {
         return;

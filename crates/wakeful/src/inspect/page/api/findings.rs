@@ -6,6 +6,7 @@ use crate::inspect::dump::{WorkerDump, WorkerState, headline, millis};
 use crate::inspect::json::Json;
 use crate::inspect::report::{Certainty, Report, ReportSite};
 use crate::inspect::task_info::TaskInfo;
+use crate::sys::sort::sort_by_key;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ pub(super) fn findings(runtime: &RuntimeView) -> Vec<Finding<'_>> {
     let mut findings: Vec<_> = reported.collect();
     findings.extend(orphans(runtime));
     findings.extend(dump.blocked_workers().filter_map(|worker| blocked(runtime, worker)));
-    findings.sort_by_key(|finding| (finding.certainty != Certainty::Proven, finding.age));
+    sort_by_key(&mut findings, |finding| (finding.certainty != Certainty::Proven, finding.age));
     findings
 }
 

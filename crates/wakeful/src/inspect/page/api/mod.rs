@@ -21,6 +21,7 @@ use super::response::{JSON, Response, Status};
 use crate::inspect::json::Json;
 use crate::inspect::prometheus::prometheus;
 use crate::inspect::{defer_drops, runtimes, tokio_prometheus};
+use crate::sys::sort::sort_by_cached_key;
 use crate::sys::sync::ignore_poison;
 use recording::Recording;
 use std::sync::{Arc, Mutex};
@@ -202,7 +203,7 @@ fn sort_rows<T>(
 ) {
     let column = request.parameter("sort").unwrap_or(default);
     let is_ascending = request.parameter("order") == Some("asc");
-    rows.sort_by_cached_key(|row| key(row, column));
+    sort_by_cached_key(rows, |row| key(row, column));
     if !is_ascending {
         rows.reverse();
     }

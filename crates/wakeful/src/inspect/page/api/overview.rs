@@ -10,6 +10,7 @@ use crate::inspect::json::Json;
 use crate::inspect::page::history::History;
 use crate::inspect::report::{Certainty, now_text};
 use crate::inspect::runtimes;
+use crate::sys::sort::sort_by_key;
 use std::collections::BTreeSet;
 
 /// The groups on the first screen.
@@ -17,9 +18,9 @@ const SHOWN_GROUPS: usize = 12;
 
 pub(super) fn overview(view: &View, history: &History, allow_abort: bool) -> String {
     let mut found: Vec<Finding<'_>> = view.runtimes.iter().flat_map(findings).collect();
-    found.sort_by_key(|finding| finding.certainty != Certainty::Proven);
+    sort_by_key(&mut found, |finding| finding.certainty != Certainty::Proven);
     let mut groups = groups(view, history, None);
-    groups.sort_by_key(|group| std::cmp::Reverse(group.group.alive()));
+    sort_by_key(&mut groups, |group| std::cmp::Reverse(group.group.alive()));
     let shown = &groups[..groups.len().min(SHOWN_GROUPS)];
     object(|json| {
         json.field("process", |json| process(json, history, allow_abort));

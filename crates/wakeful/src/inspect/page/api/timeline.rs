@@ -6,9 +6,10 @@ use crate::inspect::dump::millis;
 use crate::inspect::json::Json;
 use crate::inspect::runtimes;
 use crate::inspect::trace::{chrome_trace, event_name};
+use crate::sys::sort::sort_by_key;
 use crate::task::ended;
 use crate::telemetry::trace_buffer::Entry;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 use std::panic::Location;
 use std::time::Duration;
 
@@ -32,10 +33,10 @@ pub(super) fn trace(recording: &Recording) -> String {
     let tasks = recorded_tasks(&rows);
     let entries =
         || rows.iter().enumerate().flat_map(|(row, it)| it.entries.iter().map(move |it| (row, it)));
-    let sites: BTreeSet<&'static Location<'static>> =
+    let mut sites: Vec<&'static Location<'static>> =
         entries().filter_map(|(_, entry)| entry.spawned_at).collect();
-    let indexes: BTreeMap<_, usize> =
-        sites.iter().enumerate().map(|(at, site)| (*site, at)).collect();
+    sort_by_key(&mut sites, |site| *site);
+    sites.dedup();
     object(|json| {
         write_state(json, left);
         json.field("dropped", |json| json.plain(rows.iter().map(|row| row.dropped).sum::<u64>()));
@@ -53,7 +54,7 @@ pub(super) fn trace(recording: &Recording) -> String {
         });
         json.field("events", |json| {
             array(json, entries(), |json, (row, entry)| {
-                let site = entry.spawned_at.map(|site| indexes[site]);
+                let site = entry.spawned_at.and_then(|site| sites.binary_search(&site).ok());
                 event(json, row, entry, site);
             });
         });
@@ -92,10 +93,10 @@ fn write_state(json: &mut Json, left: Option<Duration>) {
 }
 
 /// Returns the tasks of a recording that are alive, or have ended lately.
-fn recorded_tasks(rows: &[Row]) -> BTreeMap<u64, RecordedTask> {
+fn recorded_tasks(rows: &[Row]) -> HashMap<u64, RecordedTask> {
     let used: BTreeSet<u64> =
         rows.iter().flat_map(|row| row.entries.iter().map(|it| it.task)).collect();
-    let mut tasks = BTreeMap::new();
+    let mut tasks = HashMap::new();
     for task in ended::last().into_iter().filter(|task| used.contains(&task.id)) {
         let name = task.name.as_ref().map_or(String::new(), |name| format!(" {name:?}"));
         let title = format!("task {}{name}", task.id);

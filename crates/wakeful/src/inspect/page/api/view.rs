@@ -6,7 +6,7 @@ use crate::inspect::runtimes::{self, PoolCounts};
 use crate::inspect::snapshot::RuntimeSnapshot;
 use crate::task::block_on::is_block_on_id;
 use crate::telemetry::histogram::Counts;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::panic::Location;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) struct RuntimeView {
     pub(super) pool: PoolCounts,
     pub(super) spares: u64,
     /// The poll times and the waits of each spawn site.
-    times: BTreeMap<&'static Location<'static>, (Histogram, Histogram)>,
+    times: HashMap<&'static Location<'static>, (Histogram, Histogram)>,
     /// The positions in `snapshot.dump().tasks()` by id of the task.
     by_id: BTreeMap<u64, usize>,
     /// The positions of the tasks that each task has spawned.
@@ -77,8 +77,8 @@ impl View {
 
 fn times_by_site(
     runtime: &dyn runtimes::InspectedRuntime,
-) -> BTreeMap<&'static Location<'static>, (Histogram, Histogram)> {
-    let mut all: BTreeMap<_, (Vec<Counts>, Vec<Counts>)> = BTreeMap::new();
+) -> HashMap<&'static Location<'static>, (Histogram, Histogram)> {
+    let mut all: HashMap<_, (Vec<Counts>, Vec<Counts>)> = HashMap::new();
     runtime.inspectable().times_by_site(&mut |site, polls, waits| {
         let (all_polls, all_waits) = all.entry(site).or_default();
         all_polls.push(polls);
