@@ -77,7 +77,7 @@ impl ReportingHooks {
         self.shared.get()?.upgrade()
     }
 
-    pub(super) fn report(&self, report: &Report) -> bool {
+    pub(super) fn report(&self, report: &Arc<Report>) -> bool {
         let runtime = self.runtime();
         report.set_runtime(runtime.as_ref().and_then(|shared| shared.name.as_deref()));
         let now = runtime.map_or(Duration::ZERO, |shared| shared.clock().elapsed());
@@ -88,7 +88,7 @@ impl ReportingHooks {
     /// Reports a panic that no code observes, and acts on it as the policy says.
     ///
     /// Returns the message with which every `block_on` has to fail.
-    fn report_panic(&self, report: &Report) -> Option<String> {
+    fn report_panic(&self, report: &Arc<Report>) -> Option<String> {
         match self.panic_policy.after_unobserved() {
             AfterUnobserved::Report => _ = self.report(report),
             AfterUnobserved::ShutDown => {
@@ -152,7 +152,7 @@ fn thread_blocks(record: &BlockOnRecord) {
 
 impl RuntimeHooks for ReportingHooks {
     fn orphan(&self, task: &TaskRef) -> String {
-        let report = Report::Orphan(Orphan::new(task));
+        let report = Arc::new(Report::Orphan(Orphan::new(task)));
         self.report(&report);
         report.to_string()
     }
@@ -164,7 +164,7 @@ impl RuntimeHooks for ReportingHooks {
 
     fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send)) -> Option<String> {
         let panic = UnobservedPanic::new(task, payload).with_policy(self.panic_policy.text());
-        self.report_panic(&Report::UnobservedPanic(panic))
+        self.report_panic(&Arc::new(Report::UnobservedPanic(panic)))
     }
 
     fn blocked(&self, stall: &BlockedPoll) {
@@ -177,18 +177,18 @@ impl RuntimeHooks for ReportingHooks {
         let Some(task) = self.task_info(&stall.subject) else { return };
         let blocked = Blocked::new(task, stall, future);
         if !blocked.is_in_panic_hook() {
-            self.report(&Report::Blocked(blocked));
+            self.report(&Arc::new(Report::Blocked(blocked)));
         }
     }
 
     fn spinning(&self, subject: &PolledEntity, polls: u32, within: Duration) {
         let Some(task) = self.task_info(subject) else { return };
-        self.report(&Report::Spinning(Spinning::new(task, polls, within)));
+        self.report(&Arc::new(Report::Spinning(Spinning::new(task, polls, within))));
     }
 
     fn report_futile_loops(&self) {
         for found in self.futile_loops.take() {
-            self.report(&Report::FutileLoop(found));
+            self.report(&Arc::new(Report::FutileLoop(found)));
         }
     }
 
@@ -198,9 +198,10 @@ impl RuntimeHooks for ReportingHooks {
         let mut scan = || {
             let found = shared.scan_for_deadlocks(ScanMode::MayWake);
             again_in = again_in.into_iter().chain(found.again_in).min();
-            found.reports.into_iter().partition(|it| matches!(it, Report::StuckBlockOn(_)))
+            let reports = found.reports.into_iter().map(Arc::new);
+            reports.partition(|it| matches!(**it, Report::StuckBlockOn(_)))
         };
-        let (mut stuck, others): (Vec<Report>, Vec<Report>) = scan();
+        let (mut stuck, others): (Vec<Arc<Report>>, Vec<Arc<Report>>) = scan();
         let reported = others.iter().filter(|report| self.report(report)).count();
         if reported > 0 && !stuck.is_empty() {
             // The hook may have helped, by an abort for example.
@@ -212,7 +213,7 @@ impl RuntimeHooks for ReportingHooks {
             (stuck, _) = scan();
         }
         for report in stuck {
-            let Report::StuckBlockOn(stuck) = &report else { continue };
+            let Report::StuckBlockOn(stuck) = &*report else { continue };
             let block_ons = shared.base().block_ons();
             let block_on = block_ons.iter().find(|state| state.record.id == stuck.block_on().id);
             if let Some(block_on) = block_on {
@@ -226,8 +227,8 @@ impl RuntimeHooks for ReportingHooks {
         // A paused clock does not measure how long a situation lasts.
         let shared = self.runtime().filter(|shared| !shared.clock().is_paused())?;
         let observed = self.observe(&shared, Audience::Hook);
-        for report in &observed.reports {
-            self.report(report);
+        for report in observed.reports {
+            self.report(&Arc::new(report));
         }
         // A time beyond what an `Instant` can hold is as good as a day.
         observed.again_after.map(|after| after.min(DAY))

@@ -11,6 +11,7 @@ use crate::runtime::test_limit::{self, TestLimit};
 use crate::task::block_on::BlockOnVia;
 use crate::task::{JoinHandle, enter_guard};
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A runtime: a scheduler for tasks, timers and I/O, and a pool for blocking closures.
@@ -279,7 +280,7 @@ impl Runtime {
             && shared.config().report_lasting_after.is_some()
             && !late.is_only_stdin()
         {
-            shared.hooks.report(&Report::SlowShutdown(late));
+            shared.hooks.report(&Arc::new(Report::SlowShutdown(late)));
         }
     }
 

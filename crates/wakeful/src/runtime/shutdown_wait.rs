@@ -10,6 +10,7 @@ use crate::sys::backtrace::current_tid;
 use crate::sys::real_time;
 use crate::sys::{system_call, thread_registry};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// No stack is captured if less time is left until the deadline: the first one may have to load the
@@ -97,7 +98,7 @@ impl<'a> ShutdownWait<'a> {
             } else {
                 self.report_at = None;
                 let slow = self.describe(false);
-                self.shared.hooks.report(&Report::SlowShutdown(slow));
+                self.shared.hooks.report(&Arc::new(Report::SlowShutdown(slow)));
             }
         }
         self.is_incomplete |= !join(self.deadline);
@@ -181,7 +182,7 @@ impl<'a> ShutdownWait<'a> {
             && !self.shared.base().has_fatal_error()
             && !std::thread::panicking();
         if is_of_interest && !sites.is_empty() {
-            self.shared.hooks.report(&Report::NeverPolled(NeverPolled::new(sites)));
+            self.shared.hooks.report(&Arc::new(Report::NeverPolled(NeverPolled::new(sites))));
         }
     }
 }

@@ -22,6 +22,7 @@ use crate::sys::sort::sort_by_key;
 use crate::watchdog::snapshot::Inspectable;
 pub(in crate::inspect) use json::{data as task_data, id as task_id};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[cfg(feature = "page")]
@@ -78,7 +79,7 @@ pub struct Dump {
     workers: Vec<WorkerDump>,
     queued: usize,
     /// What a scan has found now, and what was reported lately, with the time since then.
-    findings: Vec<(Option<Duration>, Report)>,
+    findings: Vec<(Option<Duration>, Arc<Report>)>,
     /// After how long a poll counts as blocked.
     blocked_after: Option<Duration>,
 }
@@ -166,7 +167,11 @@ impl Dump {
     /// Adds what a scan of the runtime has found, and what was reported lately.
     ///
     /// The report of a task that spins or loops counts while the task is alive.
-    pub(crate) fn with_findings(self, found: Vec<Report>, recent: Vec<(Duration, Report)>) -> Self {
+    pub(crate) fn with_findings(
+        self,
+        found: Vec<Report>,
+        recent: Vec<(Duration, Arc<Report>)>,
+    ) -> Self {
         let is_alive = |id| self.tasks.iter().any(|task| task.info().id == id);
         let is_over = |report: &Report| match report {
             Report::Spinning(spinning) => !is_alive(spinning.task().id),
@@ -177,7 +182,7 @@ impl Dump {
         let found = found.into_iter().filter(|it| !matches!(it, Report::StuckBlockOn(_)));
         let recent = recent.into_iter().filter(|(_, report)| !is_over(report));
         let recent = recent.map(|(age, report)| (Some(age), report));
-        let findings = found.map(|report| (None, report)).chain(recent).collect();
+        let findings = found.map(|report| (None, Arc::new(report))).chain(recent).collect();
         Self { findings, ..self }
     }
 
@@ -300,7 +305,7 @@ impl Dump {
     /// # }
     /// ```
     pub fn findings(&self) -> impl Iterator<Item = &Report> {
-        self.findings.iter().map(|(_, report)| report)
+        self.findings.iter().map(|(_, report)| &**report)
     }
 
     /// Returns the findings with the time since they were reported, or `None` for those of the scan.
@@ -308,7 +313,7 @@ impl Dump {
     pub(in crate::inspect) fn findings_with_age(
         &self,
     ) -> impl Iterator<Item = (Option<Duration>, &Report)> {
-        self.findings.iter().map(|(age, report)| (*age, report))
+        self.findings.iter().map(|(age, report)| (*age, &**report))
     }
 
     /// Returns the workers that count as blocked by the duration of their poll.

@@ -3,7 +3,7 @@
 use super::Report;
 use crate::sys::sync::ignore_poison;
 use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// No more than this many reports are kept.
@@ -13,7 +13,7 @@ const KEPT_FOR: Duration = Duration::from_secs(60);
 /// Reports with the time of the runtime's clock when they were delivered, the oldest first.
 #[derive(Default)]
 pub(super) struct RecentReports {
-    reports: Mutex<VecDeque<(Duration, Report)>>,
+    reports: Mutex<VecDeque<(Duration, Arc<Report>)>>,
 }
 
 /// Returns whether a dump shows this by itself: in its tasks, its workers or its own scan.
@@ -29,7 +29,7 @@ fn is_in_dumps(report: &Report) -> bool {
 }
 
 impl RecentReports {
-    pub(super) fn add(&self, report: &Report, now: Duration) {
+    pub(super) fn add(&self, report: &Arc<Report>, now: Duration) {
         if is_in_dumps(report) {
             return;
         }
@@ -42,7 +42,7 @@ impl RecentReports {
     }
 
     /// Returns the reports of the last minute, each with the time since then.
-    pub(super) fn get(&self, now: Duration) -> Vec<(Duration, Report)> {
+    pub(super) fn get(&self, now: Duration) -> Vec<(Duration, Arc<Report>)> {
         let reports = ignore_poison(self.reports.lock());
         let with_age = reports.iter().map(|(at, report)| (now.saturating_sub(*at), report.clone()));
         with_age.filter(|(age, _)| *age < KEPT_FOR).collect()

@@ -111,7 +111,7 @@ impl Reporter {
     /// Calls `before_hook` before anything that may block.
     pub(crate) fn report(
         &self,
-        report: &Report,
+        report: &Arc<Report>,
         now: Duration,
         before_hook: impl FnOnce(),
     ) -> bool {
@@ -190,7 +190,7 @@ impl Reporter {
 
     /// Returns the reports of the last minute that a dump does not show by itself, each with the time
     /// since then.
-    pub(crate) fn recent(&self, now: Duration) -> Vec<(Duration, Report)> {
+    pub(crate) fn recent(&self, now: Duration) -> Vec<(Duration, Arc<Report>)> {
         self.recent.get(now)
     }
 

@@ -69,6 +69,7 @@ impl Host for RuntimeInner {
 pub(super) fn report_without_host(task: &TaskRef) {
     if context::with_current(|shared| shared.base().orphaned(task)).is_none() {
         let reporter = Reporter::new(None, Delivery::new(None, None));
-        reporter.report(&Report::Orphan(Orphan::new(task)), Duration::ZERO, || ());
+        let report = Arc::new(Report::Orphan(Orphan::new(task)));
+        reporter.report(&report, Duration::ZERO, || ());
     }
 }
