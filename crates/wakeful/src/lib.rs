@@ -140,6 +140,7 @@ pub mod time;
 mod driver;
 mod queue;
 mod scheduler;
+mod sim;
 mod sys;
 mod telemetry;
 mod wait;

@@ -24,15 +24,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("queue",     &["sys", "task"]),
     ("driver",    &["sys", "task", "wait", "queue"]),
     ("telemetry", &["sys", "task", "driver"]),
+    ("sim",       &["sys", "task", "driver"]),
     // The scheduler notifies the watchdog, which acts on schedulers.
-    ("scheduler", &["sys", "task", "wait", "queue", "driver", "telemetry", "watchdog"]),
+    ("scheduler", &["sys", "task", "wait", "queue", "driver", "telemetry", "sim", "watchdog"]),
     ("watchdog",  &["sys", "task", "wait", "queue", "driver", "telemetry", "scheduler"]),
-    ("inspect",   &["sys", "task", "wait", "queue", "driver", "telemetry", "scheduler", "watchdog"]),
-    ("runtime",   &["sys", "task", "wait", "queue", "driver", "telemetry", "scheduler", "watchdog", "inspect"]),
+    ("inspect",   &["sys", "task", "wait", "queue", "driver", "telemetry", "sim", "scheduler", "watchdog"]),
+    ("runtime",   &["sys", "task", "wait", "queue", "driver", "telemetry", "sim", "scheduler", "watchdog", "inspect"]),
     ("sync",      &["sys", "task", "wait"]),
     ("io",        &["sys", "task", "wait"]),
-    ("net",       &["sys", "task", "wait", "driver", "scheduler", "runtime", "io"]),
-    ("fs",        &["sys", "task", "wait", "driver", "scheduler", "runtime", "io"]),
+    ("net",       &["sys", "task", "wait", "driver", "sim", "scheduler", "runtime", "io"]),
+    ("fs",        &["sys", "task", "wait", "driver", "sim", "scheduler", "runtime", "io"]),
     // `io::unix::AsyncFd` is implemented by `net`.
     ("io/unix.rs", &["net"]),
     // The standard streams run on the blocking pool.

@@ -4,6 +4,7 @@
 //! is advanced. Code that waits for real threads or measures the machine uses `sys::real_time`.
 
 pub(crate) mod clock_ns;
+pub(crate) mod simulated;
 pub(crate) mod tsc;
 
 use crate::driver::clock::clock_ns::ClockNs;

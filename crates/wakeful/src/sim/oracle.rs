@@ -1,0 +1,489 @@
+//! The oracle: every choice of a simulated run is made here, recorded, and can be replayed.
+//!
+//! - [`ChoiceKind`] says what is chosen, [`Choice`] among what.
+//! - A [`Strategy`] makes the choice. [`Fifo`] always takes the benign one, [`Random`] any.
+//!   [`Replay`] repeats the choices of another run.
+//! - [`Choices`] lists what was chosen, without the benign choices. It is the recording, the input of a
+//!   replay, and what a shrinker makes smaller.
+//!
+//! **Choice 0 is always benign**: the oldest task, the full budget, the least latency, no fault. So an
+//! empty list of choices is the run in which nothing unusual happens, and a shorter list is a simpler
+//! run.
+//!
+//! Each pair of kind and host has a *stream*: a generator and a counter of its own. A choice is
+//! identified by its stream and its number in that stream. So a choice that is added or removed in one
+//! stream leaves the choices of all other streams as they are.
+
+use crate::sys::rng::Rng;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::Location;
+use std::str::FromStr;
+
+/// The number of a host in its world. It stays the same when the host is restarted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct HostId(pub(crate) u32);
+
+impl HostId {
+    /// Stands for the world itself, in choices that belong to no host.
+    pub(crate) const WORLD: HostId = HostId(0);
+    /// The host whose `block_on` runs the simulation.
+    pub(crate) const FIRST: HostId = HostId(1);
+
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+macro_rules! choice_kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal,)+) => {
+        /// What a choice decides.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub(crate) enum ChoiceKind {
+            $($(#[$doc])* $kind,)+
+        }
+
+        impl ChoiceKind {
+            pub(crate) const ALL: &[ChoiceKind] = &[$(ChoiceKind::$kind,)+];
+
+            /// Returns the name in the text form of [`Choices`].
+            pub(crate) const fn name(self) -> &'static str {
+                match self {
+                    $(ChoiceKind::$kind => $name,)+
+                }
+            }
+        }
+    };
+}
+
+choice_kinds! {
+    /// The host that runs next. 0 is the one that has been ready for the longest time.
+    Host = "host",
+    /// The task of a host that is polled next. 0 is the oldest in the queue.
+    Task = "task",
+    /// The budget of a poll. 0 is the full budget; `k` ends the poll at its `k`-th ready operation.
+    Budget = "budget",
+    /// A random number of the runtime: the first branch of `select!`, for example.
+    Pick = "pick",
+    /// The time that a message takes. 0 is the least.
+    Latency = "latency",
+    /// A message is lost.
+    Loss = "loss",
+    /// A message arrives twice.
+    Duplicate = "duplicate",
+    /// A datagram is overtaken by others.
+    Reorder = "reorder",
+    /// A read or write transfers less than it could. 0 is all of it.
+    ShortIo = "short_io",
+    /// A fault of a host or of the network. 0 is none.
+    Fault = "fault",
+    /// A choice of the simulated program.
+    User = "user",
+}
+
+const KINDS: usize = ChoiceKind::ALL.len();
+
+/// One choice, as a [`Strategy`] sees it.
+pub(crate) struct Choice<'a> {
+    pub(crate) kind: ChoiceKind,
+    pub(crate) host: HostId,
+    /// The number of the choice in its stream, from 0.
+    pub(crate) number: u32,
+    pub(crate) range: Range<'a>,
+}
+
+/// What a choice is made among.
+#[derive(Clone, Copy)]
+pub(crate) enum Range<'a> {
+    /// The numbers below this one, all alike.
+    Below(u64),
+    /// 0 or 1, where 1 has this probability in millionths.
+    Chance(u32),
+    /// Candidates in order of age. The function returns what identifies one during the whole run: a
+    /// host or a task.
+    Candidates(u64, &'a dyn Fn(u64) -> u64),
+}
+
+impl Range<'_> {
+    /// Returns the number of possible values.
+    pub(crate) fn len(&self) -> u64 {
+        match *self {
+            Range::Below(len) | Range::Candidates(len, _) => len,
+            Range::Chance(0) => 1,
+            Range::Chance(_) => 2,
+        }
+    }
+}
+
+/// Makes the choices of a run.
+///
+/// Equal choices in an equal order give equal values: a strategy draws only from the generators that it
+/// is given, and reads neither addresses nor the real time.
+pub(crate) trait Strategy: Send {
+    /// Returns the name with its parameters, as a failure prints it.
+    fn name(&self) -> String;
+
+    /// Returns a value below `choice.range.len()`, which is at least 2.
+    ///
+    /// `rng` is the generator of the choice's stream.
+    fn choose(&mut self, choice: &Choice<'_>, rng: &mut Rng) -> u64;
+}
+
+/// Always makes the benign choice.
+#[derive(Debug, Default)]
+pub(crate) struct Fifo;
+
+impl Strategy for Fifo {
+    fn name(&self) -> String {
+        "fifo".to_owned()
+    }
+
+    fn choose(&mut self, _choice: &Choice<'_>, _rng: &mut Rng) -> u64 {
+        0
+    }
+}
+
+/// Makes any choice, each with the same probability, but cuts budgets only in some of the polls.
+#[derive(Debug)]
+pub(crate) struct Random {
+    /// The probability that the budget of a poll is cut, in millionths.
+    pub(crate) preemption: u32,
+}
+
+impl Strategy for Random {
+    fn name(&self) -> String {
+        format!("random, preemption in {}.{} % of the polls", self.preemption / 10_000, {
+            self.preemption % 10_000 / 1_000
+        })
+    }
+
+    fn choose(&mut self, choice: &Choice<'_>, rng: &mut Rng) -> u64 {
+        match choice.range {
+            Range::Chance(probability) => u64::from(is_drawn(rng, probability)),
+            Range::Below(len) if choice.kind == ChoiceKind::Budget => {
+                if is_drawn(rng, self.preemption) { 1 + below(rng, len - 1) } else { 0 }
+            }
+            Range::Below(len) | Range::Candidates(len, _) => below(rng, len),
+        }
+    }
+}
+
+/// Returns whether an event of this probability, in millionths, happens.
+pub(crate) fn is_drawn(rng: &mut Rng, probability: u32) -> bool {
+    rng.below(1_000_000) < probability
+}
+
+/// Returns a number below `len`, which is not 0.
+pub(crate) fn below(rng: &mut Rng, len: u64) -> u64 {
+    ((u128::from(rng.next_u64()) * u128::from(len)) >> 64) as u64
+}
+
+/// Repeats the choices of another run. What that run did not choose is benign.
+#[derive(Debug)]
+pub(crate) struct Replay {
+    choices: BTreeMap<(ChoiceKind, HostId, u32), u64>,
+}
+
+impl Replay {
+    pub(crate) fn new(choices: &Choices) -> Self {
+        let key = |made: &MadeChoice| ((made.kind, made.host, made.number), made.value);
+        Self { choices: choices.0.iter().map(key).collect() }
+    }
+}
+
+impl Strategy for Replay {
+    fn name(&self) -> String {
+        format!("replay of {} choices", self.choices.len())
+    }
+
+    fn choose(&mut self, choice: &Choice<'_>, _rng: &mut Rng) -> u64 {
+        let value = self.choices.get(&(choice.kind, choice.host, choice.number));
+        // After a change of the program there may be fewer candidates.
+        value.map_or(0, |value| (*value).min(choice.range.len() - 1))
+    }
+}
+
+/// A choice that was made, and was not the benign one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MadeChoice {
+    pub(crate) kind: ChoiceKind,
+    pub(crate) host: HostId,
+    /// The number of the choice in its stream.
+    pub(crate) number: u32,
+    pub(crate) value: u64,
+    /// The step of the run in which it was made. 0 if it was read from a text.
+    pub(crate) step: u64,
+    /// The task that was chosen, or for which it was made; 0 for none.
+    pub(crate) task: u64,
+    /// Where in the program it was made, if that is known.
+    pub(crate) site: Option<&'static Location<'static>>,
+}
+
+/// The choices of a run that were not benign, in the order in which they were made.
+///
+/// As text, each choice is a line with its kind, host, number and value. Lines that begin with `#` are
+/// comments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Choices(pub(crate) Vec<MadeChoice>);
+
+impl fmt::Display for Choices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|made| {
+            writeln!(f, "{} {} {} {}", made.kind.name(), made.host.0, made.number, made.value)
+        })
+    }
+}
+
+impl FromStr for Choices {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let lines = text.lines().map(str::trim).enumerate();
+        let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let parse = |(at, line): (usize, &str)| {
+            parse_choice(line).ok_or_else(|| {
+                format!(
+                    "line {} is not a choice: {line:?}. A choice is a kind, a host, a number and a \
+                     value, as in `task 1 4 2`",
+                    at + 1
+                )
+            })
+        };
+        lines.map(parse).collect::<Result<_, _>>().map(Choices)
+    }
+}
+
+fn parse_choice(line: &str) -> Option<MadeChoice> {
+    let mut words = line.split_whitespace();
+    let name = words.next()?;
+    let kind = *ChoiceKind::ALL.iter().find(|kind| kind.name() == name)?;
+    let host = HostId(words.next()?.parse().ok()?);
+    let number = words.next()?.parse().ok()?;
+    let value = words.next()?.parse().ok()?;
+    let made = MadeChoice { kind, host, number, value, step: 0, task: 0, site: None };
+    words.next().is_none().then_some(made)
+}
+
+/// The choices of one kind on one host.
+#[derive(Clone, Copy)]
+struct Stream {
+    rng: Rng,
+    /// How many choices were made.
+    made: u32,
+}
+
+/// Makes and records the choices of one run.
+pub(crate) struct Oracle {
+    seed: u64,
+    strategy: Box<dyn Strategy>,
+    /// The streams of each host, by its number.
+    streams: Vec<[Stream; KINDS]>,
+    made: Choices,
+    /// How many choices were made, benign ones included.
+    count: u64,
+}
+
+impl Oracle {
+    pub(crate) fn new(seed: u64, strategy: Box<dyn Strategy>) -> Self {
+        Self { seed, strategy, streams: Vec::new(), made: Choices::default(), count: 0 }
+    }
+
+    /// Chooses a value from `range`, and records it. A choice without an alternative is not counted.
+    ///
+    /// `context` is what the recording says about the choice.
+    pub(crate) fn choose(
+        &mut self,
+        kind: ChoiceKind,
+        host: HostId,
+        range: Range<'_>,
+        context: ChoiceContext,
+    ) -> u64 {
+        let len = range.len();
+        if len < 2 {
+            return 0;
+        }
+        self.ensure_streams(host);
+        let stream = &mut self.streams[host.index()][kind as usize];
+        let number = stream.made;
+        stream.made += 1;
+        self.count += 1;
+        let choice = Choice { kind, host, number, range };
+        let value = self.strategy.choose(&choice, &mut stream.rng);
+        assert!(value < len, "the strategy {:?} chose {value} of {len}", self.strategy.name());
+        if value > 0 {
+            let task = match range {
+                Range::Candidates(_, id) if kind == ChoiceKind::Task => id(value),
+                _ => context.task,
+            };
+            let ChoiceContext { step, site, .. } = context;
+            self.made.0.push(MadeChoice { kind, host, number, value, step, task, site });
+        }
+        value
+    }
+
+    fn ensure_streams(&mut self, host: HostId) {
+        while self.streams.len() <= host.index() {
+            let host = self.streams.len() as u64;
+            self.streams.push(std::array::from_fn(|kind| {
+                let mut rng =
+                    Rng::from_seed(self.seed ^ host.rotate_left(32) ^ (kind as u64) << 56);
+                // The streams of neighbouring seeds begin unlike after one more round.
+                Stream { rng: Rng::from_seed(rng.next_u64()), made: 0 }
+            }));
+        }
+    }
+
+    /// Returns the name of the strategy.
+    pub(crate) fn strategy_name(&self) -> String {
+        self.strategy.name()
+    }
+
+    /// Returns the choices so far that were not benign.
+    pub(crate) fn made(&self) -> &Choices {
+        &self.made
+    }
+
+    /// Returns how many choices were made so far, benign ones included.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+}
+
+/// What the recording says about a choice, besides its value.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ChoiceContext {
+    pub(crate) step: u64,
+    pub(crate) task: u64,
+    pub(crate) site: Option<&'static Location<'static>>,
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const RANDOM: fn() -> Box<dyn Strategy> = || Box::new(Random { preemption: 100_000 });
+
+    fn choose(oracle: &mut Oracle, kind: ChoiceKind, host: u32, len: u64) -> u64 {
+        oracle.choose(kind, HostId(host), Range::Below(len), ChoiceContext::default())
+    }
+
+    fn drawn(oracle: &mut Oracle, kind: ChoiceKind, host: u32) -> Vec<u64> {
+        (0..20).map(|_| choose(oracle, kind, host, 1_000_000)).collect()
+    }
+
+    #[test]
+    fn equal_seeds_choose_alike_and_others_do_not() {
+        let stream = |seed| drawn(&mut Oracle::new(seed, RANDOM()), ChoiceKind::Task, 1);
+        assert_eq!(stream(7), stream(7));
+        assert_ne!(stream(7), stream(8));
+    }
+
+    #[test]
+    fn a_stream_does_not_depend_on_the_others() {
+        let mut alone = Oracle::new(7, RANDOM());
+        let mut mixed = Oracle::new(7, RANDOM());
+        let mut values = Vec::new();
+        for _ in 0..20 {
+            choose(&mut mixed, ChoiceKind::Task, 2, 10);
+            values.push(choose(&mut mixed, ChoiceKind::Task, 1, 1_000_000));
+            choose(&mut mixed, ChoiceKind::Loss, 1, 10);
+        }
+        assert_eq!(values, drawn(&mut alone, ChoiceKind::Task, 1));
+        let others = [
+            drawn(&mut mixed, ChoiceKind::Host, 1),
+            drawn(&mut mixed, ChoiceKind::Host, 2),
+            drawn(&mut mixed, ChoiceKind::Pick, 2),
+        ];
+        assert!(others.iter().all(|other| *other != values) && others[0] != others[1]);
+    }
+
+    #[test]
+    fn fifo_is_benign_and_random_is_not() {
+        let mut fifo = Oracle::new(1, Box::new(Fifo));
+        assert_eq!(drawn(&mut fifo, ChoiceKind::Task, 1), [0; 20]);
+        assert_eq!((fifo.count(), fifo.made().0.len()), (20, 0));
+        let mut random = Oracle::new(1, RANDOM());
+        let seen: Vec<u64> =
+            (0..200).map(|_| choose(&mut random, ChoiceKind::Task, 1, 4)).collect();
+        assert!((0..4).all(|value| seen.contains(&value)), "{seen:?}");
+    }
+
+    #[test]
+    fn random_cuts_budgets_and_draws_chances_as_often_as_it_says() {
+        let mut oracle = Oracle::new(3, RANDOM());
+        let cut =
+            (0..10_000).filter(|_| choose(&mut oracle, ChoiceKind::Budget, 1, 33) > 0).count();
+        assert!((800..1_200).contains(&cut), "{cut} of 10,000");
+        let mut chance = |probability| {
+            let range = Range::Chance(probability);
+            let host = HostId(1);
+            let lost = (0..10_000).filter(|_| {
+                oracle.choose(ChoiceKind::Loss, host, range, ChoiceContext::default()) > 0
+            });
+            lost.count()
+        };
+        assert_eq!((chance(0), chance(1_000_000)), (0, 10_000));
+        let lost = chance(50_000);
+        assert!((400..600).contains(&lost), "{lost} of 10,000");
+    }
+
+    #[test]
+    fn a_replay_repeats_the_choices_from_their_text() {
+        let mut recorded = Oracle::new(9, RANDOM());
+        let run = |oracle: &mut Oracle| {
+            let kinds = [(ChoiceKind::Task, 1), (ChoiceKind::Budget, 2), (ChoiceKind::Host, 0)];
+            let kinds = kinds.iter().cycle().take(90);
+            kinds.map(|&(kind, host)| choose(oracle, kind, host, 5)).collect::<Vec<_>>()
+        };
+        let values = run(&mut recorded);
+        let text = format!("# a comment\n\n{}", recorded.made());
+        let choices: Choices = text.parse().unwrap();
+        assert_eq!(choices.0.len(), values.iter().filter(|value| **value > 0).count());
+        let mut replayed = Oracle::new(1, Box::new(Replay::new(&choices)));
+        assert_eq!(run(&mut replayed), values);
+        let mut emptied = Oracle::new(9, Box::new(Replay::new(&Choices::default())));
+        assert_eq!(run(&mut emptied), [0; 90], "no choices: all are benign");
+    }
+
+    #[test]
+    fn a_replay_stays_in_a_range_that_became_smaller() {
+        let choices: Choices = "task 1 0 9".parse().unwrap();
+        let mut oracle = Oracle::new(1, Box::new(Replay::new(&choices)));
+        assert_eq!(choose(&mut oracle, ChoiceKind::Task, 1, 3), 2);
+    }
+
+    #[test]
+    fn a_text_that_is_not_a_choice_is_named() {
+        for text in ["task 1 2", "task 1 2 3 4", "tusk 1 2 3", "task one 2 3"] {
+            let error = format!("task 1 0 1\n{text}").parse::<Choices>().unwrap_err();
+            assert!(error.contains("line 2") && error.contains(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_choice_without_an_alternative_is_not_counted() {
+        let mut oracle = Oracle::new(1, RANDOM());
+        assert_eq!([choose(&mut oracle, ChoiceKind::Task, 1, 1), oracle.count()], [0, 0]);
+    }
+
+    #[test]
+    fn a_chosen_candidate_is_recorded_by_its_identity() {
+        struct Last;
+        impl Strategy for Last {
+            fn name(&self) -> String {
+                "last".to_owned()
+            }
+            fn choose(&mut self, choice: &Choice<'_>, _rng: &mut Rng) -> u64 {
+                choice.range.len() - 1
+            }
+        }
+        let mut oracle = Oracle::new(1, Box::new(Last));
+        let tasks = [11, 12, 13];
+        let range = Range::Candidates(3, &|at| tasks[at as usize]);
+        let context = ChoiceContext { step: 5, ..ChoiceContext::default() };
+        assert_eq!(oracle.choose(ChoiceKind::Task, HostId(1), range, context), 2);
+        let made = oracle.made().0[0];
+        assert_eq!((made.task, made.step, made.number), (13, 5, 0));
+    }
+}
