@@ -64,6 +64,7 @@
 //! | [`process`] | child processes |
 //! | [`signal`] | Ctrl-C and other signals |
 //! | [`inspect`] | reports, dumps, and a live page of the runtime |
+//! | [`sim`] | simulation: the same program in an order that a seed decides |
 //!
 //! Macros: [`select!`], [`join!`], [`try_join!`], [`pin!`], and the attributes
 //! [`#[main]`](macro@main) and [`#[test]`](macro@test).
@@ -131,6 +132,7 @@ pub mod process;
 pub mod runtime;
 #[cfg(feature = "signal")]
 pub mod signal;
+pub mod sim;
 #[cfg(feature = "sync")]
 pub mod sync;
 pub mod task;
@@ -140,7 +142,6 @@ pub mod time;
 mod driver;
 mod queue;
 mod scheduler;
-mod sim;
 mod sys;
 mod telemetry;
 mod wait;

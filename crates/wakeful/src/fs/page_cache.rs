@@ -36,9 +36,10 @@ pub(super) const CURSOR: u64 = u64::MAX;
 #[inline]
 pub(super) fn check_inline_allowed() -> io::Result<bool> {
     let state = context::with_current(|shared| {
-        (shared.files.backend == FileBackend::Auto, shared.base().is_closing())
+        shared.refuse_in_simulation("`wakeful::fs`")?;
+        io::Result::Ok((shared.files.backend == FileBackend::Auto, shared.base().is_closing()))
     });
-    match state {
+    match state.transpose()? {
         None => no_runtime(),
         Some((_, true)) => Err(runtime_shut_down()),
         Some((is_auto, false)) => Ok(is_auto),

@@ -49,7 +49,7 @@ pub use report::{
     SlowHolder, SlowShutdown, Spinning, Stalled, StuckBlockOn, UnawaitedPanic, UnobservedPanic,
 };
 pub(crate) use report::{Delivery, ReportHook, Reporter, Stamped};
-pub(crate) use report::{SHOWN_THREADS, fatal_panic_text};
+pub(crate) use report::{SHOWN_THREADS, fatal_panic_text, panic_text};
 pub use shutdown_report::ShutdownReport;
 pub use snapshot::{RuntimeSnapshot, Snapshot, SpawnGroup, WaitGroup, snapshot};
 pub use stack::StackFrame;
@@ -60,7 +60,7 @@ pub(crate) use tokio_names::{
     TokioIntervals, TokioMetrics, TokioReadings, WorkerReadings, prometheus as tokio_prometheus,
 };
 pub(crate) use trace::chrome_trace;
-pub(crate) use wait_graph::{ScanMode, ScanResult, scan};
+pub(crate) use wait_graph::{ScanMode, ScanResult, scan, scan_hosts};
 
 /// Sets how long a task must spin before it is reported, for all runtimes of the process.
 ///

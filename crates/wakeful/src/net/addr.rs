@@ -1,5 +1,6 @@
 //! Resolution of host names and other values to socket addresses.
 
+use crate::runtime::simulated::refuse_in_simulation;
 use crate::task::spawn_blocking;
 use std::future::{Ready, ready};
 use std::io;
@@ -159,6 +160,7 @@ fn lookup(
         None => std::net::ToSocketAddrs::to_socket_addrs(&*host),
     };
     Box::pin(async move {
+        refuse_in_simulation("the lookup of a host name")?;
         // Spawned at the first poll: the future may be polled on another runtime than the one in
         // whose context it was created.
         match spawn_blocking(lookup).await {

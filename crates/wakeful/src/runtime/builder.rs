@@ -5,12 +5,14 @@
 //! - `builder/histograms.rs`: settings of exact histograms.
 //! - `builder/task_hooks.rs`: functions that are called when tasks are spawned, polled and end.
 //! - `builder/accepted.rs`: settings of tokio that choose an implementation.
+//! - `builder/simulated.rs`: simulated runtimes.
 //! - `builder/build.rs`: turns the settings into a runtime.
 
 mod accepted;
 mod build;
 mod diagnostics;
 mod histograms;
+mod simulated;
 mod task_hooks;
 mod threads;
 
@@ -21,7 +23,9 @@ use crate::inspect::{ReportFilter, ReportFormat, ReportHook};
 use crate::runtime::test_limit::TestLimitSetting;
 use crate::scheduler::config::{Callback, ThreadName};
 use crate::scheduler::task_hooks::TaskHooks;
+use crate::sim::world::World;
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Builds a [`Runtime`](super::Runtime) with settings of your own.
@@ -86,6 +90,8 @@ pub struct Builder {
     test_limit: TestLimitSetting,
     seed: Option<u64>,
     shuffle: bool,
+    /// The world of a simulated runtime, if it was created before.
+    world: Option<Arc<World>>,
     file_backend: Option<FileBackend>,
 }
 
@@ -93,6 +99,8 @@ pub struct Builder {
 enum Kind {
     CurrentThread,
     MultiThread,
+    /// A host of a simulation.
+    Simulated,
 }
 
 impl Builder {
@@ -138,6 +146,7 @@ impl Builder {
             test_limit: TestLimitSetting::Unlimited,
             seed: None,
             shuffle: false,
+            world: None,
             file_backend: None,
         }
     }

@@ -213,6 +213,9 @@ impl Handle {
     /// ```
     pub fn runtime_flavor(&self) -> RuntimeFlavor {
         match &self.shared.flavor {
+            Flavor::Current(_) if self.shared.config().env.simulated.is_some() => {
+                RuntimeFlavor::Simulated
+            }
             Flavor::Current(_) => RuntimeFlavor::CurrentThread,
             Flavor::Multi(_) => RuntimeFlavor::MultiThread,
         }

@@ -8,8 +8,9 @@ use crate::runtime::context;
 use crate::runtime::futile_loops::{self, FutileLoops};
 use crate::runtime::inner::{Flavor, RuntimeInner};
 use crate::runtime::panic_policy::{AfterUnobserved, PanicPolicy};
-use crate::scheduler::config::Role;
+use crate::scheduler::config::{OrphanPolicy, Role};
 use crate::scheduler::hooks::{BlockedPoll, PolledEntity, RuntimeHooks};
+use crate::sim::world::FailureKind;
 use crate::sys::sync::ignore_poison;
 use crate::sys::unwind::catch_and_forget;
 use crate::task::block_on::BlockOnRecord;
@@ -70,6 +71,9 @@ impl ReportingHooks {
         let is_first = self.shared.set(Arc::downgrade(shared)).is_ok();
         debug_assert!(is_first, "each runtime has hooks of its own");
         futile_loops::install();
+        // The world runs its hosts in virtual time, and looks for what is wrong itself.
+        let is_simulated = shared.config().env.simulated.is_some();
+        self.watch_closed.store(is_simulated, Relaxed);
     }
 
     /// Returns the runtime, unless it was dropped. No thread calls a hook before `set_runtime`.
@@ -154,11 +158,25 @@ impl RuntimeHooks for ReportingHooks {
     fn orphan(&self, task: &TaskRef) -> String {
         let report = Arc::new(Report::Orphan(Orphan::new(task)));
         self.report(&report);
-        report.to_string()
+        let text = report.to_string();
+        if let Some(shared) = self.runtime()
+            && let Some(host) = &shared.config().env.simulated
+            && shared.config().on_orphan == OrphanPolicy::Panic
+        {
+            host.world.fail(FailureKind::Orphan, host.id, text.clone());
+        }
+        text
     }
 
     fn panicked(&self, task: &Header, payload: &(dyn Any + Send)) -> Option<String> {
         self.panics.fetch_add(1, Relaxed);
+        if let Some(shared) = self.runtime()
+            && let Some(host) = &shared.config().env.simulated
+            && host.world.is_supervised
+        {
+            let text = inspect::panic_text(task, payload);
+            host.world.fail(FailureKind::Panic, host.id, text);
+        }
         self.panic_policy.after_panic(task, payload)
     }
 

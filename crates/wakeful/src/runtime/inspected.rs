@@ -34,6 +34,7 @@ impl InspectedRuntime for RuntimeInner {
 
     fn flavor(&self) -> &'static str {
         match &self.flavor {
+            Flavor::Current(_) if self.config().env.simulated.is_some() => "simulated",
             Flavor::Current(_) => CURRENT_THREAD,
             Flavor::Multi(_) => "multi-thread",
         }

@@ -38,6 +38,7 @@
 //! - `file_backend` and `uring_keeper`: file operations.
 //! - `dump_signal`: dumps on SIGQUIT. `test_limit`: time limits of tests. `environment`: settings from
 //!   environment variables.
+//! - `simulated`: the hosts of a simulation.
 //! - `task_api` and `join_set`: the functions of `wakeful::task` that need a runtime.
 #![allow(unsafe_code)]
 
@@ -65,6 +66,7 @@ mod rng_seed;
 mod runtime;
 pub(crate) mod shutdown_error;
 mod shutdown_wait;
+pub(crate) mod simulated;
 pub(crate) mod task_api;
 mod test_limit;
 mod uring_keeper;

@@ -63,6 +63,10 @@ impl Registration {
         site: &'static Location<'static>,
     ) -> io::Result<Self> {
         let runtime = runtime_ref_with_io();
+        if runtime.shared.config().env.simulated.is_some() {
+            let what = format!("the socket, pipe or `AsyncFd` that {site} opens");
+            runtime.shared.refuse_in_simulation(&what)?;
+        }
         let (poller, owner) = runtime.shared.poller()?;
         let poller = poller.clone();
         let registered = poller.register(fd, interest).inspect_err(|_| {

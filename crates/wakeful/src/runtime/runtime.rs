@@ -74,6 +74,8 @@ pub enum RuntimeFlavor {
     CurrentThread,
     /// Tasks run on worker threads.
     MultiThread,
+    /// Tasks run in a [simulation](crate::sim), on the thread that is in `block_on`.
+    Simulated,
 }
 
 impl Runtime {

@@ -6,6 +6,7 @@ use crate::driver::poller::EventLimits;
 use crate::scheduler::hooks::RuntimeHooks;
 use crate::scheduler::schedule_times::ScheduleTimes;
 use crate::scheduler::task_hooks::TaskHooks;
+use crate::sim::world::SimulatedHost;
 use crate::sys::rng::Rng;
 use crate::sys::thread_registry::{self, RuntimeThread};
 use crate::sys::unwind::catch_and_forget;
@@ -237,6 +238,8 @@ pub(crate) struct Environment {
     pub(crate) ids: IdSource,
     seeds: SeedSource,
     pub(crate) next_task: NextTask,
+    /// The host of a simulation that the runtime is.
+    pub(crate) simulated: Option<SimulatedHost>,
 }
 
 /// How the current-thread scheduler chooses among its ready tasks.
@@ -250,7 +253,16 @@ pub(crate) enum NextTask {
 
 impl Environment {
     pub(crate) fn new(clock: Clock, ids: IdSource, seed: u64, next_task: NextTask) -> Self {
-        Self { clock, ids, seeds: SeedSource(AtomicU64::new(seed)), next_task }
+        Self { clock, ids, seeds: SeedSource(AtomicU64::new(seed)), next_task, simulated: None }
+    }
+
+    /// Creates the environment of a host of a simulation.
+    pub(crate) fn simulated(host: SimulatedHost) -> Self {
+        let (clock, ids) = (Clock::simulated(host.time.clone()), host.world.ids.clone());
+        let seed = host.world.seed ^ u64::from(host.id.0).rotate_left(48);
+        let seeds = SeedSource(AtomicU64::new(seed));
+        // Local sets draw the next task, and the oracle answers.
+        Self { clock, ids, seeds, next_task: NextTask::Shuffled, simulated: Some(host) }
     }
 
     /// Returns a random number generator for one thread or one structure of this runtime.

@@ -60,7 +60,9 @@ impl SignalDriver {
     /// Panics outside of a runtime with I/O enabled.
     #[track_caller]
     pub(super) fn current() -> io::Result<Arc<SignalDriver>> {
-        let runtime = runtime_ref_with_io().shared.id;
+        let runtime = runtime_ref_with_io();
+        runtime.shared.refuse_in_simulation("a listener for signals")?;
+        let runtime = runtime.shared.id;
         let mut drivers = drivers();
         if let Some(driver) = drivers.iter().find(|driver| driver.runtime == runtime) {
             return Ok(driver.clone());

@@ -1,32 +1,87 @@
-//! Simulation: tasks, time and network of many hosts on one thread, in an order that a seed decides.
+//! Simulation: runs a whole system on one thread, in an order that a seed decides.
+//!
+//! A bug that needs a rare order of events shows itself once in a thousand runs, and never when one
+//! looks. In a simulation the order is a choice of a seed: the bug becomes a number that can be
+//! repeated. Tasks, timers, locks, channels and closures are those that ship; no type is replaced.
+//!
+//! - [`Simulation`] runs a program once. Its [`Outcome`] says why the run failed.
+//! - [`Sim`] is the simulation as the program sees it. It adds hosts, and checks conditions.
+//! - [`Host`] is a machine with its own tasks, timers and [clock](HostClock). It can be killed,
+//!   restarted and paused.
+//! - [`choose`], [`maybe`] and [`system_time`] are for code that also runs outside.
+//! - [`Builder::new_simulated`](crate::runtime::Builder::new_simulated) builds a simulated runtime, for
+//!   a program that has its own `block_on`.
+//!
+//! # Examples
+//!
+//! A thousand seconds take no time, and an order of events that loses is found by its seed:
+//!
+//! ```
+//! use std::time::Duration;
+//! use wakeful::sim::Simulation;
+//! use wakeful::time::{sleep, timeout};
+//!
+//! for seed in 0..20 {
+//!     let outcome = Simulation::new(seed).run(|sim| async move {
+//!         let (tx, rx) = wakeful::sync::oneshot::channel();
+//!         sim.client("slow", async move {
+//!             sleep(Duration::from_secs(1_000)).await;
+//!             tx.send("done").unwrap();
+//!         });
+//!         assert_eq!(timeout(Duration::from_secs(2_000), rx).await, Ok(Ok("done")));
+//!     });
+//!     outcome.unwrap();
+//! }
+//! ```
+//!
+//! # Limits
+//!
+//! - Sockets, pipes, files, child processes, signals and `block_in_place` are refused, each with an
+//!   error or a panic that names it.
+//! - Code between two awaits is atomic: races on atomics of the standard library do not show.
+//! - Closures of `spawn_blocking` run in one poll on the thread of the simulation, and must not block.
+//! - Statics are shared by all hosts, and by all runs of a process.
+//! - What asks the standard library is not decided by the seed: `std::time::Instant::now`,
+//!   `SystemTime::now`, and the order of a `HashMap` with the default hasher. Use [`crate::time`],
+//!   [`system_time`] and a `BTreeMap`.
+//!
+//! # For readers of the source
 //!
 //! A simulated runtime is one more flavor of the runtime: its types are those of the other flavors.
 //! Every host has a current-thread scheduler, timers and a clock of its own. Instead of the scheduler's
 //! loop, the world decides which task is polled next.
 //!
 //! ```text
-//!   block_on ──► World::step ──► Oracle: which host, which task, which budget
-//!                  │    ▲                    └► recorded, hashed, replayed
-//!      HostRunner::poll │
-//!                  ▼    │
-//!   host 1 (runtime)  host 2 (runtime)  host 3 …      each: tasks, timers, HostTime
-//!                  │    ▲
-//!    World::schedule    EventTarget::fire
-//!                  ▼    │
-//!              event heap ◄── network
+//! diagram
+//!   block_on_simulated() ──► poll_next() ──► choose(): which host, which task, which budget
+//!                               │    ▲                └► recorded, hashed, replayed
+//!                 poll_ready_task()  │
+//!                               ▼    │
+//!   host 1 (runtime)   host 2 (runtime)   host 3 …      each: tasks, timers, HostTime
+//!                               │    ▲
+//!                       schedule()   fire()
+//!                               ▼    │
+//!                            event heap ◄── network
 //! ```
 //!
-//! - [`oracle`]: makes every choice of a run, by a strategy or from a recorded list.
-//! - [`hash`]: the rolling hash of a run, and where two runs differ.
-//! - [`world`]: the hosts, the event heap, the time, and the step that the run repeats.
-//! - [`socket`]: how the sockets of `net` reach the network of the world.
+//! - `oracle`: makes every choice of a run, by a strategy or from a recorded list.
+//! - `hash`: the rolling hash of a run, and where two runs differ.
+//! - `world`: the hosts, the event heap, the time, and the step that the run repeats.
+//! - `socket`: how the sockets of `net` reach the network of the world.
+//! - `api`: what the user calls. Alone in `sim`, it uses the runtime.
 //!
 //! The world holds the runners of its hosts, which hold the runtimes. A runtime holds its world in its
-//! environment, and lets go of it when its host goes down.
+//! environment. The world lets go of a host when that goes down, and of all at the end of `block_on`.
 
-#![allow(dead_code)]
-
+#[cfg(all(feature = "rt", feature = "sync"))]
+mod api;
 pub(crate) mod hash;
 pub(crate) mod oracle;
 pub(crate) mod socket;
 pub(crate) mod world;
+
+#[cfg(all(feature = "rt", feature = "sync"))]
+pub use api::{
+    Host, HostClock, Outcome, ProgramOutput, Sim, Simulation, choose, maybe, system_time,
+};
+pub use world::FailureKind;

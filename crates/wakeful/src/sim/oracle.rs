@@ -151,6 +151,12 @@ pub(crate) struct Random {
     pub(crate) preemption: u32,
 }
 
+impl Default for Random {
+    fn default() -> Self {
+        Self { preemption: 100_000 }
+    }
+}
+
 impl Strategy for Random {
     fn name(&self) -> String {
         format!("random, preemption in {}.{} % of the polls", self.preemption / 10_000, {
@@ -362,7 +368,7 @@ pub(crate) struct ChoiceContext {
 mod tests {
     use super::*;
 
-    const RANDOM: fn() -> Box<dyn Strategy> = || Box::new(Random { preemption: 100_000 });
+    const RANDOM: fn() -> Box<dyn Strategy> = || Box::new(Random::default());
 
     fn choose(oracle: &mut Oracle, kind: ChoiceKind, host: u32, len: u64) -> u64 {
         oracle.choose(kind, HostId(host), Range::Below(len), ChoiceContext::default())

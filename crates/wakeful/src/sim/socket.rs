@@ -27,11 +27,11 @@ use std::any::Any;
 /// `net` downcasts it to the network's own type: modules to the left of `net` know only what they tell
 /// it.
 pub(crate) trait Network: Any + Send + Sync {
-    /// Tells that a host went down. `loses_state`: its peers are not told, as after a power loss.
+    /// Tells that a host went down.
     ///
     /// Called before the futures of the host are dropped. From then on nothing that the host sends
     /// arrives, so its destructors have no effect on others.
-    fn host_down(&self, host: HostId, loses_state: bool);
+    fn host_down(&self, host: HostId);
 
     /// Tells that a host is up again. It has no sockets.
     fn host_up(&self, host: HostId);

@@ -19,6 +19,11 @@ impl Budget {
     pub(crate) const UNLIMITED: Budget = Budget(u8::MAX);
     const SPENT: Budget = Budget(0);
 
+    /// A budget of this many units, at most [`FULL`](Self::FULL).
+    pub(super) fn of_units(units: u8) -> Budget {
+        Budget(units.min(Budget::FULL.0))
+    }
+
     pub(super) const fn to_u8(self) -> u8 {
         self.0
     }

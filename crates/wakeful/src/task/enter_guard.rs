@@ -13,6 +13,8 @@ enum Entered {
         /// The scheduler can hand its tasks to another thread while this one blocks.
         may_block_in_place: bool,
     },
+    /// It runs a simulation, with all tasks and closures of it.
+    Simulating,
 }
 
 thread_local! {
@@ -32,16 +34,34 @@ pub(crate) struct EnterGuard(Entered);
 pub(crate) fn start_driving(may_block_in_place: bool) -> EnterGuard {
     let driving = DRIVING.get();
     if driving != Entered::No {
-        panic!(
-            "Cannot start a runtime from within a runtime. This happens because a function (like \
-             `block_on`) attempted to block the current thread while the thread is being used to \
-             drive asynchronous tasks. If you are in an async function, use `.await` on the future \
-             instead of blocking on it. Otherwise wrap the call in `task::block_in_place` or \
-             `task::spawn_blocking`."
-        );
+        refuse_nested(driving);
     }
     DRIVING.set(Entered::Yes { may_block_in_place });
     EnterGuard(driving)
+}
+
+/// Marks a thread that runs tasks as one that runs a simulation, until the guard is dropped.
+pub(crate) fn mark_simulating() -> EnterGuard {
+    EnterGuard(DRIVING.replace(Entered::Simulating))
+}
+
+#[cold]
+#[track_caller]
+fn refuse_nested(driving: Entered) -> ! {
+    if driving == Entered::Simulating {
+        panic!(
+            "`block_on` was called inside a simulation, which runs on this one thread, closures of \
+             `spawn_blocking` included: nothing could run meanwhile. Await the future in a task \
+             instead."
+        );
+    }
+    panic!(
+        "Cannot start a runtime from within a runtime. This happens because a function (like \
+         `block_on`) attempted to block the current thread while the thread is being used to \
+         drive asynchronous tasks. If you are in an async function, use `.await` on the future \
+         instead of blocking on it. Otherwise wrap the call in `task::block_in_place` or \
+         `task::spawn_blocking`."
+    );
 }
 
 impl Drop for EnterGuard {
@@ -57,13 +77,19 @@ impl Drop for EnterGuard {
 /// If this thread runs tasks.
 #[track_caller]
 pub(crate) fn check_may_block() {
-    if is_driving() {
-        panic!(
+    match DRIVING.get() {
+        Entered::No => {}
+        Entered::Simulating => panic!(
+            "a function that blocks its thread was called inside a simulation, which runs on this one \
+             thread, closures of `spawn_blocking` included: nothing could run meanwhile. Use the \
+             asynchronous counterpart in a task instead."
+        ),
+        Entered::Yes { .. } => panic!(
             "Cannot block the current thread from within a runtime. This happens because a \
              function attempted to block the current thread while the thread is being used to \
              drive asynchronous tasks. Use the asynchronous counterpart, or wrap the call in \
              `task::block_in_place` or `task::spawn_blocking`."
-        );
+        ),
     }
 }
 
@@ -79,12 +105,15 @@ pub(crate) enum BlockInPlace {
     Allowed,
     /// No other thread could run its tasks meanwhile.
     Refused,
+    /// The thread runs a simulation.
+    Simulating,
 }
 
 /// Returns whether the current thread may block in place.
 pub(crate) fn block_in_place() -> BlockInPlace {
     match DRIVING.get() {
         Entered::No => BlockInPlace::NotDriving,
+        Entered::Simulating => BlockInPlace::Simulating,
         Entered::Yes { may_block_in_place: true } => BlockInPlace::Allowed,
         Entered::Yes { may_block_in_place: false } => BlockInPlace::Refused,
     }
@@ -98,7 +127,7 @@ pub(crate) fn stop_driving() -> EnterGuard {
 /// Forbids `block_in_place` until the guard is dropped: the future being polled is not `Send`.
 pub(crate) fn forbid_block_in_place() -> EnterGuard {
     let before = DRIVING.get();
-    if before != Entered::No {
+    if matches!(before, Entered::Yes { .. }) {
         DRIVING.set(Entered::Yes { may_block_in_place: false });
     }
     EnterGuard(before)

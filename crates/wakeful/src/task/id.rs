@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 
 /// The id of a task, unique among the live tasks of the process.
@@ -42,10 +43,10 @@ impl fmt::Display for Id {
 const BLOCK: u64 = 64;
 
 /// The sequence that a runtime draws ids from: that of the process, or its own.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum IdSource {
     Process,
-    Own(OwnIds),
+    Own(Arc<OwnIds>),
 }
 
 /// A sequence of one runtime. Other sequences contain the same ids.
@@ -72,14 +73,14 @@ impl IdSource {
     /// A sequence of its own, starting at 1.
     pub(crate) fn own() -> Self {
         OWN_SEQUENCES.fetch_add(1, Relaxed);
-        IdSource::Own(OwnIds(AtomicU64::new(1)))
+        IdSource::Own(Arc::new(OwnIds(AtomicU64::new(1))))
     }
 
     fn block(&self) -> u64 {
         static PROCESS: AtomicU64 = AtomicU64::new(1);
         match self {
             IdSource::Process => PROCESS.fetch_add(BLOCK, Relaxed),
-            IdSource::Own(OwnIds(next)) => next.fetch_add(BLOCK, Relaxed),
+            IdSource::Own(ids) => ids.0.fetch_add(BLOCK, Relaxed),
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use super::arena::{self, Arena};
 use super::context;
+use super::coop::Budget;
 use super::duty::{Complete, EndPoll, Release, Start};
 use super::ended;
 use super::header::{Header, PollCount};
@@ -109,6 +110,21 @@ impl Runnable {
         }
     }
 
+    /// Polls the task once, with a budget of `units`: it gives way before its next operation after that
+    /// many. For simulations, where the end of a budget preempts a task.
+    #[cold]
+    pub(crate) fn run_with_budget(self, units: u8) {
+        let (cell, budget) = (self.into_cell(), Budget::of_units(units));
+        // SAFETY: the entry keeps the cell alive, and `start_poll` gives the right of TASK-1.
+        unsafe {
+            match cell.as_ref().state.start_poll() {
+                Start::Poll => poll_with_budget(cell, PollCount::SELF_WOKEN, budget),
+                Start::PollWithSpare => poll_with_budget(cell, PollCount::QUEUED, budget),
+                Start::Cancel => finish_cancelled(cell),
+            }
+        }
+    }
+
     /// Cancels the task, while its queue is being drained.
     pub(crate) fn cancel(self) {
         let cell = self.into_cell();
@@ -198,10 +214,21 @@ impl Drop for UnqueuedTask {
 /// The caller has the right of TASK-1, the future is not dropped, and `count` says whether a spare
 /// waker was counted (TASK-6).
 unsafe fn poll(cell: NonNull<Header>, count: PollCount) {
+    // SAFETY: by contract.
+    unsafe { poll_with_budget(cell, count, Budget::FULL) };
+}
+
+/// Does what [`poll`] says, with this budget.
+///
+/// # Safety
+///
+/// The contract of [`poll`].
+#[inline(always)] // `poll` knows its budget, so it stays as fast as without this function
+unsafe fn poll_with_budget(cell: NonNull<Header>, count: PollCount, budget: Budget) {
     // SAFETY: RUNNING keeps the cell alive.
     let header = unsafe { cell.as_ref() };
     header.count_poll(count);
-    let guard = context::enter_poll(cell.as_ptr(), header.id.get());
+    let guard = context::enter_poll(cell.as_ptr(), header.id.get(), budget);
     // SAFETY: TASK-1, by contract.
     let done = unsafe { (header.vtable.get().poll)(cell) };
     let outcome = guard.end();

@@ -35,8 +35,8 @@ use std::time::Duration;
 /// ```
 #[track_caller]
 pub fn pause() {
-    if with_clock("time::pause()", |shared| shared.clock().pause()).is_err() {
-        panic!("time is already frozen");
+    if let Err(error) = with_clock("time::pause()", |shared| shared.clock().pause()) {
+        fail(error);
     }
 }
 
@@ -64,8 +64,8 @@ pub fn pause() {
 /// ```
 #[track_caller]
 pub fn resume() {
-    if with_clock("time::resume()", |shared| shared.clock().resume()).is_err() {
-        panic!("time is not frozen");
+    if let Err(error) = with_clock("time::resume()", |shared| shared.clock().resume()) {
+        fail(error);
     }
 }
 
@@ -95,11 +95,24 @@ pub fn resume() {
 /// # }
 /// ```
 pub async fn advance(duration: Duration) {
-    if with_clock("time::advance()", |shared| shared.clock().advance(duration)).is_err() {
-        panic!("time is not frozen");
+    if let Err(error) = with_clock("time::advance()", |shared| shared.clock().advance(duration)) {
+        fail(error);
     }
     context::with_current(RuntimeInner::fire_due_timers);
     crate::task::yield_now().await;
+}
+
+#[cold]
+#[track_caller]
+fn fail(error: PauseError) -> ! {
+    match error {
+        PauseError::AlreadyPaused => panic!("time is already frozen"),
+        PauseError::NotPaused => panic!("time is not frozen"),
+        PauseError::Simulated => panic!(
+            "`time::pause`, `resume` and `advance` have no use in a simulation: its time moves by \
+             itself when no task can run. Leave the call out, or await `time::sleep`."
+        ),
+    }
 }
 
 #[track_caller]

@@ -1,15 +1,17 @@
 //! The runtime's clock: timers, intervals and time-outs read it.
 //!
 //! The clock is part of the runtime's environment. It can be paused: then it stands still until it
-//! is advanced. Code that waits for real threads or measures the machine uses `sys::real_time`.
+//! is advanced. In a simulation it follows the time of the world ([`simulated`]). Code that waits for real threads or measures the machine uses `sys::real_time`.
 
 pub(crate) mod clock_ns;
 pub(crate) mod simulated;
 pub(crate) mod tsc;
 
 use crate::driver::clock::clock_ns::ClockNs;
+use crate::driver::clock::simulated::HostTime;
 use crate::driver::clock::tsc::TscInstant;
 use crate::sys::sync::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
 
@@ -29,22 +31,23 @@ const _: () = assert!(1_000_000_000 % TICK_NS == 0, "a second is a whole number 
 pub(crate) struct Clock {
     started: Instant,
     started_tsc: TscInstant,
-    /// The clock was paused at some time, so `state` is valid.
+    /// The clock was paused at some time or is simulated, so `state` is valid.
     was_paused: AtomicBool,
     state: Mutex<ClockState>,
     /// Blocking closures and file operations that are running. Their real time cannot be skipped.
     auto_advance_holds: AtomicUsize,
 }
 
-/// The state of a clock that was paused at some time.
-#[derive(Clone, Copy, Debug)]
+/// The state of a clock that was paused at some time or is simulated.
+#[derive(Clone, Debug)]
 enum ClockState {
     Paused(Duration),
     /// The clock showed `.0` at the real time `.1`, and has been running since.
     Running(Duration, Instant),
+    Simulated(Arc<HostTime>),
 }
 
-/// Some clock of this process was paused. Before that, callers need not find out which clock is
+/// Some clock of this process was paused or is simulated. Before that, callers need not find out which clock is
 /// theirs.
 static ANY_PAUSED: AtomicBool = AtomicBool::new(false);
 
@@ -59,6 +62,7 @@ pub(crate) fn all_clocks_are_real() -> bool {
 pub(crate) enum PauseError {
     AlreadyPaused,
     NotPaused,
+    Simulated,
 }
 
 impl Clock {
@@ -81,7 +85,20 @@ impl Clock {
         }
     }
 
-    /// Returns whether the clock was ever paused, so that it does not show real time.
+    /// Creates the clock of a simulated host.
+    pub(crate) fn simulated(time: Arc<HostTime>) -> Self {
+        let started = time.started();
+        ANY_PAUSED.store(true, Release);
+        Self {
+            started,
+            started_tsc: TscInstant::from_instant(started),
+            was_paused: AtomicBool::new(true),
+            state: Mutex::new(ClockState::Simulated(time)),
+            auto_advance_holds: AtomicUsize::new(0),
+        }
+    }
+
+    /// Returns whether the clock was ever paused or is simulated, so that it does not show real time.
     #[inline]
     pub(crate) fn was_ever_paused(&self) -> bool {
         self.was_paused.load(Acquire)
@@ -168,8 +185,10 @@ impl Clock {
     /// Whole milliseconds from there on are whole ticks, so timers fire exactly on time.
     pub(crate) fn pause(&self) -> Result<(), PauseError> {
         let mut state = self.state.lock();
-        if matches!(*state, ClockState::Paused(_)) {
-            return Err(PauseError::AlreadyPaused);
+        match *state {
+            ClockState::Paused(_) => return Err(PauseError::AlreadyPaused),
+            ClockState::Simulated(_) => return Err(PauseError::Simulated),
+            ClockState::Running(..) => {}
         }
         *state = ClockState::Paused(time_of(tick_of(state.elapsed()) + 1));
         self.was_paused.store(true, Release);
@@ -180,7 +199,7 @@ impl Clock {
     /// Lets a paused clock run from where it stands.
     pub(crate) fn resume(&self) -> Result<(), PauseError> {
         let mut state = self.state.lock();
-        let ClockState::Paused(at) = *state else { return Err(PauseError::NotPaused) };
+        let at = state.paused_at()?;
         *state = ClockState::Running(at, Instant::now());
         Ok(())
     }
@@ -188,7 +207,7 @@ impl Clock {
     /// Moves a paused clock forward.
     pub(crate) fn advance(&self, by: Duration) -> Result<(), PauseError> {
         let mut state = self.state.lock();
-        let ClockState::Paused(at) = *state else { return Err(PauseError::NotPaused) };
+        let at = state.paused_at()?;
         *state = ClockState::Paused(at + by);
         Ok(())
     }
@@ -233,9 +252,19 @@ impl Clock {
 
 impl ClockState {
     fn elapsed(&self) -> Duration {
-        match *self {
-            ClockState::Paused(at) => at,
-            ClockState::Running(at, since) => at + since.elapsed(),
+        match self {
+            ClockState::Paused(at) => *at,
+            ClockState::Running(at, since) => *at + since.elapsed(),
+            ClockState::Simulated(time) => time.elapsed(),
+        }
+    }
+
+    /// Returns what a paused clock shows.
+    fn paused_at(&self) -> Result<Duration, PauseError> {
+        match self {
+            ClockState::Paused(at) => Ok(*at),
+            ClockState::Running(..) => Err(PauseError::NotPaused),
+            ClockState::Simulated(_) => Err(PauseError::Simulated),
         }
     }
 }

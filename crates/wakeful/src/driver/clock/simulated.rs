@@ -117,6 +117,12 @@ impl HostTime {
         self.wall_ns.fetch_add(ns, Relaxed);
     }
 
+    /// Returns how far the wall clock is ahead of the world's time.
+    pub(crate) fn wall_ahead_ns(&self) -> i64 {
+        let ahead = self.wall_ns() - i128::from(self.world.now_ns());
+        i64::try_from(ahead).unwrap_or(if ahead < 0 { i64::MIN } else { i64::MAX })
+    }
+
     /// Returns the time on the host's wall clock since the world began.
     pub(crate) fn wall_ns(&self) -> i128 {
         let elapsed = i128::from(self.rate().elapsed_at(self.world.now_ns()));

@@ -63,7 +63,7 @@ pub(crate) use stuck_block_on::{RootCause, WaitStep};
 pub(in crate::inspect) use text::Short;
 pub use unawaited_panic::UnawaitedPanic;
 pub use unobserved_panic::UnobservedPanic;
-pub(crate) use unobserved_panic::fatal_panic_text;
+pub(crate) use unobserved_panic::{fatal_panic_text, panic_text};
 
 /// A bug in the program that the runtime found while running it.
 ///

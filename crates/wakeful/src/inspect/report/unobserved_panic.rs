@@ -145,6 +145,13 @@ pub(crate) fn fatal_panic_text(
     format!("{headline}\n    {noun:<11} {}\n{}", panic.task, Fields(&panic)).trim_end().to_owned()
 }
 
+/// Describes the panic of a task or closure, for the failure of a simulation.
+pub(crate) fn panic_text(task: &Header, payload: &(dyn Any + Send)) -> String {
+    let panic = UnobservedPanic::new(task, payload);
+    let noun = if panic.is_closure { "the closure of " } else { "" };
+    format!("{noun}{} panicked\n{}", panic.task, Fields(&panic)).trim_end().to_owned()
+}
+
 /// The lines about the panic, with its message, the spawn site and the policy.
 struct Fields<'a>(&'a UnobservedPanic);
 

@@ -164,6 +164,16 @@ where
     found
 }
 
+/// Returns the deadlocks among the hosts of a simulation in which nothing can happen any more.
+pub(crate) fn scan_hosts(hosts: &[&dyn Inspectable]) -> Vec<Report> {
+    let graph = Graph::take(hosts);
+    let cycles = graph.cycles(&graph.stuck(Scope::Exact));
+    let mut reports: Vec<Report> =
+        cycles.iter().filter_map(|cycle| graph.report_cycle(cycle, true)).collect();
+    reports.extend(graph.report_cycles_with_exits(true).0);
+    reports
+}
+
 /// Wakes one waiter of each resource with an owner that is not named.
 ///
 /// That owner had not written its name yet when the first waiter copied the names. After another poll

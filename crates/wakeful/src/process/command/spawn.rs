@@ -73,7 +73,8 @@ impl Command {
         &mut self,
         with: impl FnOnce(&mut StdCommand) -> io::Result<std::process::Child>,
     ) -> io::Result<Child> {
-        let _runtime = runtime_ref_with_io();
+        let runtime = runtime_ref_with_io();
+        runtime.shared.refuse_in_simulation("`process::Command`")?;
         reap_orphans();
         Child::new(with(&mut self.std)?, self.kill_on_drop)
     }

@@ -10,6 +10,7 @@ use crate::runtime::panic_policy::PanicPolicy;
 use crate::runtime::test_limit::{self, TestLimit, TestLimitSetting};
 use crate::runtime::{
     FileBackend, Handle, Id, LocalOptions, LocalRuntime, Runtime, context, dump_signal, registry,
+    simulated,
 };
 use crate::scheduler::blocking_pool::BlockingPool;
 use crate::scheduler::config::{Config, Environment, NextTask};
@@ -55,7 +56,7 @@ impl Builder {
     #[track_caller]
     pub fn build(&mut self) -> io::Result<Runtime> {
         assert!(
-            self.kind == Kind::CurrentThread || !self.start_paused,
+            self.kind != Kind::MultiThread || !self.start_paused,
             "`time::pause()` requires the `current_thread` Tokio runtime, and so does \
              `start_paused(true)`: a multi-thread runtime cannot pause its clock. Use \
              Builder::new_current_thread, or leave out start_paused."
@@ -90,7 +91,7 @@ impl Builder {
     #[track_caller]
     pub fn build_local(&mut self, options: LocalOptions) -> io::Result<LocalRuntime> {
         assert!(
-            self.kind == Kind::CurrentThread,
+            self.kind != Kind::MultiThread,
             "multi_thread is not supported for LocalRuntime: use Builder::new_current_thread"
         );
         let shared = self.build_shared(Some(options))?;
@@ -100,7 +101,22 @@ impl Builder {
     /// `local`: the options of a local runtime.
     #[track_caller]
     fn build_shared(&mut self, local: Option<LocalOptions>) -> io::Result<Arc<RuntimeInner>> {
+        simulated::refuse_in_simulation("a runtime that a `Builder` builds")?;
+        if self.kind == Kind::Simulated {
+            return self.build_first_host(local);
+        }
+        self.build_with(local, self.environment())
+    }
+
+    /// Builds a runtime with this environment.
+    #[track_caller]
+    pub(super) fn build_with(
+        &mut self,
+        local: Option<LocalOptions>,
+        env: Environment,
+    ) -> io::Result<Arc<RuntimeInner>> {
         let is_local = local.is_some();
+        let is_simulated = env.simulated.is_some();
         let mut task_hooks = self.task_hooks.clone();
         if let Some(options) = local {
             task_hooks.override_with(options.task_hooks);
@@ -108,14 +124,14 @@ impl Builder {
         let delivery = Delivery::new(self.report_filter, self.report_format);
         let panic_policy = PanicPolicy::new(self.on_panic.clone());
         let hooks = ReportingHooks::new(self.on_report.clone(), delivery, panic_policy);
-        let config = Arc::new(self.config(hooks.clone(), task_hooks));
+        let config = Arc::new(self.config(hooks.clone(), task_hooks, env));
         // Before a thread starts: `from_env` panics at a value that it does not know.
         let backend = self.file_backend.unwrap_or_else(FileBackend::from_env);
         let files = FileBackendState::new(backend);
         let test_limit = TestLimit::start(self.test_limit);
         let pool = Arc::new(BlockingPool::new(config.clone()));
         let flavor = match self.kind {
-            Kind::CurrentThread => Flavor::Current(CurrentThread::start(config)),
+            Kind::CurrentThread | Kind::Simulated => Flavor::Current(CurrentThread::start(config)),
             Kind::MultiThread => Flavor::Multi(MultiThread::new(config)),
         };
         let shared = Arc::new(RuntimeInner {
@@ -140,6 +156,9 @@ impl Builder {
             scheduler.start()?;
         }
         registry::add(&shared);
+        if is_simulated {
+            return Ok(shared);
+        }
         dump_signal::print_later(&shared);
         if self.dump_on_signal {
             dump_signal::print_on_signal();
@@ -150,11 +169,16 @@ impl Builder {
         Ok(shared)
     }
 
-    fn config(&self, hooks: Arc<ReportingHooks>, task_hooks: TaskHooks) -> Config {
+    fn config(
+        &self,
+        hooks: Arc<ReportingHooks>,
+        task_hooks: TaskHooks,
+        env: Environment,
+    ) -> Config {
         let observes_ends = task_hooks.on_terminate.is_some() || self.tracks_latencies;
         Config {
             worker_threads: match (self.kind, self.worker_threads) {
-                (Kind::CurrentThread, _) => 1,
+                (Kind::CurrentThread | Kind::Simulated, _) => 1,
                 (Kind::MultiThread, Some(count)) => count,
                 (Kind::MultiThread, None) => default_workers(),
             },
@@ -186,7 +210,7 @@ impl Builder {
             _ended_watch: observes_ends.then(EndedWatch::new),
             task_hooks,
             hooks,
-            env: self.environment(),
+            env,
         }
     }
 

@@ -120,6 +120,13 @@ where
             Flavor::Multi(scheduler) => scheduler.fill(closure, options),
         }
     };
-    shared.pool.push(Job { task: attach(task), mandatory });
+    let task = attach(task);
+    match &shared.flavor {
+        // In a simulation, a closure runs as a task: in one poll, on the thread of the simulation.
+        Flavor::Current(scheduler) if scheduler.base.config.env.simulated.is_some() => {
+            scheduler.push_closure(task);
+        }
+        _ => shared.pool.push(Job { task, mandatory }),
+    }
     join
 }

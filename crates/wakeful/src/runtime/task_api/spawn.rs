@@ -157,6 +157,10 @@ where
 {
     match enter_guard::block_in_place() {
         enter_guard::BlockInPlace::NotDriving => f(),
+        enter_guard::BlockInPlace::Simulating => panic!(
+            "`block_in_place` was called inside a simulation, which has no other thread that could \
+             run the tasks meanwhile; use `task::spawn_blocking`, whose closures run as tasks"
+        ),
         enter_guard::BlockInPlace::Refused => panic!(
             "can call blocking only when running on the multi-threaded runtime; use \
              `task::spawn_blocking` here"

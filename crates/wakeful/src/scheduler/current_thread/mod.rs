@@ -3,6 +3,7 @@
 //! - [`core`]: the queue and the counters of the thread that runs the tasks.
 //! - `run_loop`: the loop of that thread.
 //! - `park`: what it does without a task, and how a thread waits for the core.
+//! - `simulated`: what takes the place of the loop in a simulation.
 //!
 //! Tasks come in from `spawn` and from wakers, and leave to the loop. Queue and arena belong to the
 //! thread that holds the core (CORE-2). Several threads may be in `block_on` at once. One of them
@@ -22,6 +23,7 @@
 pub(crate) mod core;
 mod park;
 mod run_loop;
+mod simulated;
 
 use crate::driver::poller::Poller;
 use crate::driver::timers::Timers;
@@ -355,6 +357,10 @@ impl CurrentThread {
 
     #[cold]
     fn begin_watch(&self) {
+        if let Some(host) = &self.base.config.env.simulated {
+            // The world runs this scheduler, and no watchdog observes it.
+            return self.mark_simulated_ready(host);
+        }
         self.is_watched.store(true, Relaxed);
         self.wake_watchdog_if_asleep();
     }
@@ -409,6 +415,7 @@ impl CurrentThread {
         if !is_first {
             return;
         }
+        self.release_core();
         let Some(guard) = CoreGuard::try_take(self) else {
             unreachable!("the runtime is dropped while it is borrowed by block_on")
         };

@@ -55,6 +55,9 @@ impl CurrentThread {
             if let Some(core_guard) = CoreGuard::try_take(self) {
                 return self.run(&core_guard, &block_on, poll);
             }
+            if let Some(host) = &self.base.config.env.simulated {
+                return self.block_on_simulated(host, &block_on, poll);
+            }
             external.get_or_insert_with(|| ExternalBlockOnGuard::new(&self.base));
             match block_on.poll_if_woken(&mut poll) {
                 Some(Poll::Ready(output)) => {

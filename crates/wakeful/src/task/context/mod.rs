@@ -41,7 +41,7 @@ use std::cell::Cell;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 struct ThreadContext {
     /// The task that this thread polls.
@@ -238,16 +238,37 @@ pub(crate) fn without_budget<R>(f: impl FnOnce() -> R) -> R {
 
 /// Returns a random number below `n`.
 ///
-/// It comes from the generator that the runtime seeded on this thread. Outside of a runtime, the
-/// thread has a generator of its own.
+/// It comes from the generator that the runtime seeded on this thread, or from the oracle of a
+/// simulation. Outside of a runtime, the thread has a generator of its own.
 pub(crate) fn random_below(n: u32) -> u32 {
     CONTEXT.with(|context| {
-        let mut rng =
-            context.rng.get().unwrap_or_else(|| Rng::from_seed(RandomState::new().hash_one(n)));
+        let Some(mut rng) = context.rng.get() else { return random_without_rng(n) };
         let number = rng.below(n);
         context.rng.set(Some(rng));
         number
     })
+}
+
+/// Returns a random number below `n` on a thread without a generator.
+///
+/// In a simulation the oracle chooses it. Otherwise the thread gets a generator of its own.
+#[cold]
+fn random_without_rng(n: u32) -> u32 {
+    if let Some(number) = CHOOSE_SIMULATED.get().and_then(|choose| choose(n)) {
+        return number;
+    }
+    let mut rng = Rng::from_seed(RandomState::new().hash_one(n));
+    let number = rng.below(n);
+    set_rng(Some(rng));
+    number
+}
+
+/// Chooses a number below the given one, if the current runtime of the thread is simulated.
+static CHOOSE_SIMULATED: OnceLock<fn(u32) -> Option<u32>> = OnceLock::new();
+
+/// Sets the function that chooses random numbers in simulations. The first one stays.
+pub(crate) fn set_simulated_choice(choose: fn(u32) -> Option<u32>) {
+    CHOOSE_SIMULATED.get_or_init(|| choose);
 }
 
 /// Sets the random number generator of this thread. Returns the one before.

@@ -144,11 +144,11 @@ pub(in crate::task) struct PollGuard {
 
 /// Makes the task in `cell` the current one, with a full budget.
 #[inline]
-pub(in crate::task) fn enter_poll(cell: *const Header, id: u64) -> PollGuard {
+pub(in crate::task) fn enter_poll(cell: *const Header, id: u64, budget: Budget) -> PollGuard {
     CONTEXT.with(|context| PollGuard {
         outer: context.current.replace(cell),
         outer_id: context.current_id.replace(id),
-        outer_locals: context.locals.replace(SavedPollLocals::fresh(Budget::FULL)),
+        outer_locals: context.locals.replace(SavedPollLocals::fresh(budget)),
     })
 }
 

@@ -3,7 +3,6 @@
 use super::*;
 use crate::sim::oracle::{Choice, Fifo, Random, Replay};
 use crate::sys::rng::Rng;
-use std::sync::Mutex;
 
 /// What happened, in order: the host, and the task or a text.
 type Trace = Arc<Mutex<Vec<String>>>;
@@ -45,6 +44,10 @@ impl HostRunner for FakeHost {
         self.tasks.lock().unwrap().extend((0..fired as u64).map(|n| 100 + n));
         fired
     }
+
+    fn shut_down(&self) {
+        self.tasks.lock().unwrap().clear();
+    }
 }
 
 struct Fixture {
@@ -54,7 +57,8 @@ struct Fixture {
 
 impl Fixture {
     fn new(strategy: Box<dyn Strategy>) -> Self {
-        let settings = WorldSettings { seed: 1, strategy, window: None, max_polls_at_once: 1_000 };
+        let settings =
+            WorldSettings { max_polls_at_once: 1_000, ..WorldSettings::new(1, strategy) };
         Self { world: World::new(settings), trace: Trace::default() }
     }
 
@@ -66,7 +70,7 @@ impl Fixture {
             trace: self.trace.clone(),
             time: self.world.time.clone(),
         });
-        let id = self.world.add_host(name);
+        let id = self.world.add_host(name, None);
         self.world.set_runner(id, Some(runner.clone()));
         (id, runner)
     }
@@ -150,7 +154,7 @@ fn a_replay_repeats_trace_and_hash_of_a_random_run() {
         let fixture = Fixture::new(strategy);
         fixture.host("a", &[1, 2, 3, 4, 5], &[5]);
         fixture.host("b", &[7, 8, 9, 10, 11], &[5]);
-        (fixture.run(), fixture.world.outcome())
+        (fixture.run(), fixture.world.result())
     };
     let random = || Box::new(Random { preemption: 500_000 });
     let (trace, outcome) = run(random());
@@ -168,7 +172,7 @@ fn polls_without_a_step_of_the_time_are_a_livelock() {
     let fixture = Fixture::new(Box::new(Fifo));
     fixture.host("a", &(1..=2_000).collect::<Vec<_>>(), &[]);
     assert_eq!(fixture.run().len(), 1_000);
-    let failure = fixture.world.outcome().failure.unwrap();
+    let failure = fixture.world.result().failure.unwrap();
     assert_eq!(failure.kind, FailureKind::Livelock);
     assert_eq!(fixture.world.step(), Stepped::Failed);
 }
@@ -180,7 +184,7 @@ fn a_deferred_action_runs_after_the_poll_in_which_it_was_deferred() {
     let (trace, event) = (fixture.trace.clone(), fixture.event());
     let deferring = move |world: &World, token: u64| {
         let trace = trace.clone();
-        world.defer(move || trace.lock().unwrap().push("deferred".to_owned()));
+        world.defer(move |_| trace.lock().unwrap().push("deferred".to_owned()));
         event.clone().fire(world, token);
     };
     fixture.world.schedule(Duration::ZERO, host, Arc::new(deferring), 1);
@@ -203,4 +207,41 @@ fn the_strategy_sees_hosts_and_tasks_by_their_identity() {
     fixture.host("a", &[1, 3, 2], &[]);
     fixture.host("b", &[7, 9, 8], &[]);
     assert_eq!(fixture.run(), ["b 9", "b 8", "b 7", "a 3", "a 2", "a 1"]);
+}
+
+#[test]
+fn conditions_are_checked_after_every_poll() {
+    let fixture = Fixture::new(Box::new(Fifo));
+    fixture.host("a", &[1, 2, 3], &[]);
+    let (trace, site) = (fixture.trace.clone(), Location::caller());
+    let condition = move || trace.lock().unwrap().len() < 2;
+    fixture.world.always("few polls", Box::new(condition), site);
+    assert_eq!(fixture.run(), ["a 1", "a 2"]);
+    let failure = fixture.world.result().failure.unwrap();
+    assert_eq!(failure.kind, FailureKind::Always);
+    assert!(failure.text.starts_with("\"few polls\", at "), "{}", failure.text);
+}
+
+#[test]
+fn an_eventual_condition_has_until_its_deadline_to_hold_once() {
+    let run = |deadline| {
+        let fixture = Fixture::new(Box::new(Fifo));
+        fixture.host("a", &[], &[50]);
+        let (trace, site) = (fixture.trace.clone(), Location::caller());
+        let condition = move || !trace.lock().unwrap().is_empty();
+        let within = Duration::from_nanos(deadline);
+        fixture.world.eventually(within, "a poll", Box::new(condition), site);
+        fixture.run();
+        fixture.world.result().failure.map(|failure| failure.kind)
+    };
+    assert_eq!((run(49), run(51)), (Some(FailureKind::Eventually), None));
+}
+
+#[test]
+fn a_condition_that_panics_does_not_hold() {
+    let fixture = Fixture::new(Box::new(Fifo));
+    fixture.host("a", &[1, 2], &[]);
+    fixture.world.always("sound", Box::new(|| unreachable!("planted")), Location::caller());
+    assert_eq!(fixture.run(), ["a 1"]);
+    assert!(fixture.world.result().failure.unwrap().text.ends_with("panicked"));
 }

@@ -1,0 +1,21 @@
+//! What the user of a simulation calls. Unlike the rest of `sim`, it uses the runtime.
+
+mod functions;
+mod host;
+mod outcome;
+mod sim_handle;
+mod simulation;
+
+pub use functions::{choose, maybe, system_time};
+pub use host::{Host, HostClock};
+pub use outcome::Outcome;
+pub use sim_handle::{ProgramOutput, Sim};
+pub use simulation::Simulation;
+
+use crate::runtime::context;
+use crate::sim::world::SimulatedHost;
+
+/// Calls `f` with the host that the calling code runs on, if that is simulated.
+fn with_current_host<R>(f: impl FnOnce(&SimulatedHost) -> R) -> Option<R> {
+    context::with_current(|shared| shared.config().env.simulated.as_ref().map(f)).flatten()
+}

@@ -1,0 +1,150 @@
+//! [`Outcome`]: the result of a simulated run.
+
+use crate::sim::world::{FailureKind, RunResult};
+use std::fmt;
+use std::time::Duration;
+
+/// The result of a simulated run; from [`Simulation::run`](super::Simulation::run).
+///
+/// Its `Display` is the failure, or one line about a run without one.
+#[derive(Clone)]
+#[must_use = "a run may have failed"]
+pub struct Outcome {
+    pub(super) result: RunResult,
+    /// What a panic says about the failure.
+    pub(super) text: String,
+}
+
+impl Outcome {
+    /// Returns why the run has failed, or `None` if its program has returned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sim::{FailureKind, Simulation};
+    ///
+    /// let outcome = Simulation::new(1).run(|_| async {
+    ///     // Nothing ever notifies it.
+    ///     wakeful::sync::Notify::new().notified().await;
+    /// });
+    /// assert_eq!(outcome.failure(), Some(FailureKind::Quiescent));
+    /// ```
+    pub fn failure(&self) -> Option<FailureKind> {
+        self.result.failure.as_ref().map(|failure| failure.kind)
+    }
+
+    /// Panics if the run has failed, with the text of the failure.
+    ///
+    /// # Panics
+    ///
+    /// If the run has failed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// wakeful::sim::Simulation::new(1).run(|_| async {}).unwrap();
+    /// ```
+    #[track_caller]
+    pub fn unwrap(self) {
+        assert!(self.result.failure.is_none(), "{}", self.text);
+    }
+
+    /// Returns the seed of the run.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(wakeful::sim::Simulation::new(5).run(|_| async {}).seed(), 5);
+    /// ```
+    pub fn seed(&self) -> u64 {
+        self.result.seed
+    }
+
+    /// Returns the hash of all steps of the run. Runs with equal hashes made the same steps.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sim::Simulation;
+    ///
+    /// let hash = |seed| {
+    ///     let outcome = Simulation::new(seed).run(|_| async {
+    ///         let tasks = (0..10).map(|_| wakeful::spawn(wakeful::task::yield_now()));
+    ///         for task in tasks.collect::<Vec<_>>() {
+    ///             task.await.unwrap();
+    ///         }
+    ///     });
+    ///     outcome.hash()
+    /// };
+    /// assert_eq!(hash(1), hash(1));
+    /// assert_ne!(hash(1), hash(2));
+    /// ```
+    pub fn hash(&self) -> u64 {
+        self.result.hash.value()
+    }
+
+    /// Returns the choices of the run that were not the usual ones, as text for
+    /// [`Simulation::replay`](super::Simulation::replay).
+    ///
+    /// # Examples
+    ///
+    /// See [`Simulation::replay`](super::Simulation::replay).
+    pub fn choices(&self) -> String {
+        self.result.choices.to_string()
+    }
+
+    /// Returns the simulated time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wakeful::{sim::Simulation, time::sleep};
+    ///
+    /// let outcome = Simulation::new(5).run(|_| sleep(Duration::from_secs(9)));
+    /// assert_eq!(outcome.elapsed(), Duration::from_secs(9));
+    /// ```
+    pub fn elapsed(&self) -> Duration {
+        self.result.elapsed
+    }
+
+    /// Returns the number of polls.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert!(wakeful::sim::Simulation::new(5).run(|_| async {}).polls() > 0);
+    /// ```
+    pub fn polls(&self) -> u64 {
+        self.result.polls
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let result = &self.result;
+        match result.failure {
+            Some(_) => f.write_str(&self.text),
+            None => write!(
+                f,
+                "the simulation ended after {:?}, seed {:#x}, {}: {} polls, {} of {} choices unusual",
+                result.elapsed,
+                result.seed,
+                result.strategy,
+                result.polls,
+                result.choices.0.len(),
+                result.choice_count
+            ),
+        }
+    }
+}
+
+impl fmt::Debug for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outcome")
+            .field("seed", &self.seed())
+            .field("failure", &self.failure())
+            .field("hash", &self.hash())
+            .finish_non_exhaustive()
+    }
+}

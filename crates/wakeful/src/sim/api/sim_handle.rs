@@ -1,0 +1,279 @@
+//! [`Sim`]: a simulation, as the code inside of it sees it.
+
+use super::{Host, with_current_host};
+use crate::sim::oracle::HostId;
+use crate::sim::world::{FailureKind, Program, ProgramFuture, World};
+use crate::sync::oneshot;
+use std::fmt;
+use std::panic::Location;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// The simulation that the calling code runs in.
+///
+/// [`Simulation::run`](super::Simulation::run) passes it to the program, and
+/// [`Sim::current`] returns it anywhere inside. It is a handle: clones are the same simulation.
+///
+/// # Examples
+///
+/// Two hosts that share a channel:
+///
+/// ```
+/// use wakeful::sim::Simulation;
+/// use wakeful::sync::mpsc;
+///
+/// let outcome = Simulation::new(7).run(|sim| async move {
+///     let (tx, mut rx) = mpsc::channel(1);
+///     sim.host("sender", move || {
+///         let tx = tx.clone();
+///         async move { tx.send("hello").await.unwrap() }
+///     });
+///     let received = sim.client("receiver", async move { rx.recv().await });
+///     assert_eq!(received.await, Some("hello"));
+/// });
+/// outcome.unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Sim {
+    pub(super) world: Arc<World>,
+}
+
+/// What the program of a host may return: nothing, or a result, whose error fails the run.
+pub trait ProgramOutput: sealed::Output {}
+
+mod sealed {
+    pub trait Output {
+        /// Returns the error in the form that a failure shows.
+        fn into_error(self) -> Option<String>;
+    }
+
+    impl Output for () {
+        fn into_error(self) -> Option<String> {
+            None
+        }
+    }
+
+    impl<T, E: std::fmt::Debug> Output for Result<T, E> {
+        fn into_error(self) -> Option<String> {
+            self.err().map(|error| format!("{error:?}"))
+        }
+    }
+}
+
+impl<T: sealed::Output> ProgramOutput for T {}
+
+/// Fails the run if the program of the current host has returned an error.
+pub(super) fn fail_if_error(world: &World, output: impl ProgramOutput) {
+    if let Some(error) = output.into_error() {
+        let text = format!("the program of the host returned {error}");
+        world.fail(FailureKind::HostError, world.current_host(), text);
+    }
+}
+
+impl Sim {
+    /// Returns the simulation that the calling code runs in.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a simulation.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sim::{Sim, Simulation};
+    ///
+    /// assert!(Sim::try_current().is_none());
+    /// let outcome = Simulation::new(4).run(|_| async { assert_eq!(Sim::current().seed(), 4) });
+    /// outcome.unwrap();
+    /// ```
+    #[track_caller]
+    pub fn current() -> Self {
+        Self::try_current().expect(
+            "`Sim::current` was called outside of a simulation: call it inside of \
+             `Simulation::run`, or use `Sim::try_current`",
+        )
+    }
+
+    /// Returns the simulation that the calling code runs in, if it does.
+    ///
+    /// # Examples
+    ///
+    /// See [`current`](Self::current).
+    pub fn try_current() -> Option<Self> {
+        with_current_host(|host| Self { world: host.world.clone() })
+    }
+
+    /// Adds a host, and starts `program` on it. The program is called again at every restart.
+    ///
+    /// If the program returns an error, the run fails.
+    ///
+    /// # Panics
+    ///
+    /// If the simulation has a host of that name.
+    ///
+    /// # Examples
+    ///
+    /// See [`Sim`].
+    #[track_caller]
+    pub fn host<F, Fut>(&self, name: impl Into<String>, mut program: F) -> Host
+    where
+        F: FnMut() -> Fut + Send + 'static,
+        Fut: Future<Output: ProgramOutput> + 'static,
+    {
+        let world = Arc::downgrade(&self.world);
+        let start = move || -> ProgramFuture {
+            let (world, future) = (world.clone(), program());
+            Box::pin(async move {
+                let output = future.await;
+                if let Some(world) = world.upgrade() {
+                    fail_if_error(&world, output);
+                }
+            })
+        };
+        self.add(name.into(), Arc::new(Mutex::new(start)))
+    }
+
+    /// Runs `future` on a host of its own. Returns what it returns.
+    ///
+    /// The returned future need not be awaited. It panics if the host is killed before `future` has
+    /// returned. The program of a client cannot be restarted.
+    ///
+    /// # Panics
+    ///
+    /// If the simulation has a host of that name.
+    ///
+    /// # Examples
+    ///
+    /// See [`Sim`].
+    #[track_caller]
+    pub fn client<N, F>(
+        &self,
+        name: N,
+        future: F,
+    ) -> impl Future<Output = F::Output> + Send + use<N, F>
+    where
+        N: Into<String>,
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let (name, (done, is_done)) = (name.into(), oneshot::channel());
+        let killed = format!("the client {name:?} was killed before its future returned");
+        let mut once = Some((future, done));
+        let start = move || -> ProgramFuture {
+            let Some((future, done)) = once.take() else { return Box::pin(async {}) };
+            // The caller may have dropped the receiver.
+            Box::pin(async move { drop(done.send(future.await)) })
+        };
+        self.add(name, Arc::new(Mutex::new(start)));
+        async move { is_done.await.expect(&killed) }
+    }
+
+    #[track_caller]
+    fn add(&self, name: String, program: Program) -> Host {
+        assert!(!name.trim().is_empty(), "a host needs a name");
+        assert!(self.world.host_of_name(&name).is_none(), "there is a host of the name {name:?}");
+        let id = self.world.add_host(&name, Some(program));
+        let world = self.world.clone();
+        self.world.defer(move |_| world.start_host(id));
+        Host { world: self.world.clone(), id }
+    }
+
+    /// Returns the host that the calling code runs on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sim::{Sim, Simulation};
+    ///
+    /// let outcome = Simulation::new(1).run(|sim| async move {
+    ///     assert_eq!(sim.current_host().name(), "main");
+    ///     sim.client("c", async { assert_eq!(Sim::current().current_host().name(), "c") }).await;
+    /// });
+    /// outcome.unwrap();
+    /// ```
+    pub fn current_host(&self) -> Host {
+        let id = with_current_host(|host| host.id).unwrap_or(HostId::FIRST);
+        Host { world: self.world.clone(), id }
+    }
+
+    /// Returns the seed of the run.
+    ///
+    /// # Examples
+    ///
+    /// See [`current`](Self::current).
+    pub fn seed(&self) -> u64 {
+        self.world.seed
+    }
+
+    /// Returns the time since the simulation began, which no host's drift changes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wakeful::sim::Simulation;
+    ///
+    /// let outcome = Simulation::new(1).run(|sim| async move {
+    ///     wakeful::time::sleep(Duration::from_secs(2)).await;
+    ///     assert_eq!(sim.elapsed(), Duration::from_secs(2));
+    /// });
+    /// outcome.unwrap();
+    /// ```
+    pub fn elapsed(&self) -> Duration {
+        self.world.elapsed()
+    }
+
+    /// Fails the run if `condition` is false after any poll from now on, of a task of any host.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
+    /// use wakeful::sim::{FailureKind, Simulation};
+    ///
+    /// let outcome = Simulation::new(1).run(|sim| async move {
+    ///     let balance = Arc::new(AtomicI32::new(10));
+    ///     let seen = balance.clone();
+    ///     sim.always("never in debt", move || seen.load(SeqCst) >= 0);
+    ///     balance.fetch_sub(20, SeqCst);
+    ///     wakeful::task::yield_now().await;
+    ///     balance.fetch_add(20, SeqCst);
+    /// });
+    /// assert_eq!(outcome.failure(), Some(FailureKind::Always));
+    /// ```
+    #[track_caller]
+    pub fn always(&self, name: &str, condition: impl FnMut() -> bool + Send + 'static) {
+        self.world.always(name, Box::new(condition), Location::caller());
+    }
+
+    /// Fails the run if `condition` is not true after any poll `within` this time from now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wakeful::sim::{FailureKind, Simulation};
+    ///
+    /// let outcome = Simulation::new(1).run(|sim| async move {
+    ///     sim.eventually(Duration::from_secs(30), "pigs fly", || false);
+    ///     wakeful::time::sleep(Duration::from_secs(60)).await;
+    /// });
+    /// assert_eq!(outcome.failure(), Some(FailureKind::Eventually));
+    /// ```
+    #[track_caller]
+    pub fn eventually(
+        &self,
+        within: Duration,
+        name: &str,
+        condition: impl FnMut() -> bool + Send + 'static,
+    ) {
+        self.world.eventually(within, name, Box::new(condition), Location::caller());
+    }
+}
+
+impl fmt::Debug for Sim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sim").field("seed", &self.seed()).field("elapsed", &self.elapsed()).finish()
+    }
+}

@@ -1,0 +1,118 @@
+//! The conditions that a run checks: `always` after every poll, `eventually` until it holds.
+
+use super::{FailureKind, HostId, World};
+use crate::sys::unwind::catch_and_forget;
+use std::panic::Location;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A condition of the program.
+pub(crate) type Condition = Box<dyn FnMut() -> bool + Send>;
+
+/// The conditions of a world. While they are called, they are taken out of its state (SIM-1).
+#[derive(Default)]
+pub(super) struct Checks {
+    always: Vec<Check>,
+    eventually: Vec<Check>,
+    /// The number of the next `eventually`.
+    next: u64,
+}
+
+struct Check {
+    name: Arc<str>,
+    condition: Condition,
+    site: &'static Location<'static>,
+    number: u64,
+}
+
+impl Check {
+    /// Returns `None` if the condition panicked.
+    fn holds(&mut self) -> Option<bool> {
+        let condition = &mut self.condition;
+        catch_and_forget(condition)
+    }
+}
+
+impl Checks {
+    pub(super) fn is_empty(&self) -> bool {
+        self.always.is_empty() && self.eventually.is_empty()
+    }
+}
+
+impl World {
+    /// Calls the condition after every poll from now on. The run fails if it returns false or panics.
+    pub(crate) fn always(
+        &self,
+        name: &str,
+        condition: Condition,
+        site: &'static Location<'static>,
+    ) {
+        let check = Check { name: name.into(), condition, site, number: 0 };
+        self.lock().checks.always.push(check);
+    }
+
+    /// Calls the condition after every poll until it returns true. The run fails if it has not done so
+    /// `within` this time.
+    pub(crate) fn eventually(
+        &self,
+        within: Duration,
+        name: &str,
+        condition: Condition,
+        site: &'static Location<'static>,
+    ) {
+        let number = {
+            let checks = &mut self.lock().checks;
+            let number = checks.next;
+            checks.next += 1;
+            checks.eventually.push(Check { name: name.into(), condition, site, number });
+            number
+        };
+        let expire = move |world: &World, number: u64| {
+            // What happens at the deadline still counts.
+            world.defer(World::check);
+            world.defer(move |world: &World| world.expire(number, within));
+        };
+        self.schedule(within, HostId::WORLD, Arc::new(expire), number);
+    }
+
+    /// Fails the run if this `eventually` has not been true yet.
+    fn expire(&self, number: u64, within: Duration) {
+        let late = {
+            let state = self.lock();
+            let check = state.checks.eventually.iter().find(|check| check.number == number);
+            check.map(|check| (check.name.clone(), check.site))
+        };
+        if let Some((name, site)) = late {
+            let text = format!("{name:?}, at {site}, was not true within {within:?}");
+            self.fail(FailureKind::Eventually, HostId::WORLD, text);
+        }
+    }
+
+    /// Calls all conditions.
+    pub(super) fn check(&self) {
+        let mut checks = {
+            let checks = &mut self.lock().checks;
+            if checks.is_empty() {
+                return;
+            }
+            std::mem::take(checks)
+        };
+        for check in &mut checks.always {
+            let how = match check.holds() {
+                Some(true) => continue,
+                Some(false) => "is false",
+                None => "panicked",
+            };
+            let text = format!("{:?}, at {}, {how}", check.name, check.site);
+            self.fail(FailureKind::Always, HostId::WORLD, text);
+        }
+        checks.eventually.retain_mut(|check| check.holds() != Some(true));
+        let mut state = self.lock();
+        // A condition may have added others.
+        let added = std::mem::take(&mut state.checks);
+        checks.always.extend(added.always);
+        checks.eventually.extend(added.eventually);
+        checks.next = checks.next.max(added.next);
+        state.checks = checks;
+    }
+}

@@ -1,0 +1,116 @@
+//! The event heap: everything that happens to a host at a time, except for its timers.
+
+use super::{HostId, State, World};
+use crate::sim::hash::EventKind;
+use std::cmp::{Ordering, Reverse};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Something that happens at a time: a message arrives, for example.
+pub(crate) trait EventTarget: Send + Sync {
+    /// Lets it happen. `token` is the number that was given to [`World::schedule`].
+    fn fire(self: Arc<Self>, world: &World, token: u64);
+}
+
+impl<F: Fn(&World, u64) + Send + Sync> EventTarget for F {
+    fn fire(self: Arc<Self>, world: &World, token: u64) {
+        (*self)(world, token);
+    }
+}
+
+/// An entry of the event heap. The order is that of time, then of insertion.
+pub(super) struct Scheduled {
+    pub(super) at_ns: u64,
+    number: u64,
+    host: HostId,
+    target: Arc<dyn EventTarget>,
+    token: u64,
+}
+
+impl Scheduled {
+    fn key(&self) -> (u64, u64) {
+        (self.at_ns, self.number)
+    }
+}
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Scheduled {}
+
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+/// What [`World::defer`] takes.
+pub(super) type Deferred = Box<dyn FnOnce(&World) + Send>;
+
+impl State {
+    /// Takes the first event that is due at `now_ns`, if it was scheduled before number `last`.
+    fn pop_due(&mut self, now_ns: u64, last: u64) -> Option<Scheduled> {
+        let Reverse(first) = self.events.peek()?;
+        let is_due = first.at_ns <= now_ns && first.number < last;
+        if is_due { self.events.pop().map(|Reverse(event)| event) } else { None }
+    }
+}
+
+impl World {
+    /// Lets `target` happen after this time, on behalf of `host`. `token` tells it what.
+    pub(crate) fn schedule(
+        &self,
+        after: Duration,
+        host: HostId,
+        target: Arc<dyn EventTarget>,
+        token: u64,
+    ) {
+        let after_ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
+        let at_ns = self.now_ns().saturating_add(after_ns);
+        let mut state = self.lock();
+        let number = state.scheduled;
+        state.scheduled += 1;
+        state.events.push(Reverse(Scheduled { at_ns, number, host, target, token }));
+    }
+
+    /// Calls `action` after the current poll, event or timer, outside of any task.
+    ///
+    /// For what must not happen in the middle of a poll: to drop the futures of the host that runs.
+    pub(crate) fn defer(&self, action: impl FnOnce(&World) + Send + 'static) {
+        self.lock().deferred.push(Box::new(action));
+    }
+
+    /// Calls the deferred actions.
+    pub(super) fn run_deferred(&self) {
+        loop {
+            let deferred = std::mem::take(&mut self.lock().deferred);
+            if deferred.is_empty() {
+                return;
+            }
+            deferred.into_iter().for_each(|action| action(self));
+        }
+    }
+
+    /// Fires the events that are due and were scheduled before number `last`.
+    pub(super) fn fire_events(&self, now_ns: u64, last: u64) {
+        loop {
+            let mut state = self.lock();
+            let Some(event) = state.pop_due(now_ns, last) else { return };
+            state.current = event.host;
+            state.record(now_ns, event.host, EventKind::Event, event.token, None);
+            drop(state);
+            event.target.fire(self, event.token);
+            self.lock().current = HostId::WORLD;
+            self.run_deferred();
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! The hosts of a world: they are added, go up and down, and are paused.
+
+use super::{HostId, State, World};
+use crate::driver::clock::simulated::HostTime;
+use crate::sim::hash::EventKind;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// A host of a world, as its runtime knows it.
+#[derive(Clone)]
+pub(crate) struct SimulatedHost {
+    pub(crate) world: Arc<World>,
+    pub(crate) id: HostId,
+    pub(crate) time: Arc<HostTime>,
+}
+
+/// One running host, as the world knows it.
+///
+/// Only the thread of the simulation calls these functions. They enter the runtime of the host.
+pub(crate) trait HostRunner: Send + Sync {
+    /// Returns how many tasks are ready, oldest first.
+    fn ready(&self) -> usize;
+
+    /// Returns the id of the ready task at this index.
+    fn task_id(&self, index: usize) -> u64;
+
+    /// Polls the ready task at this index. It gives way before its next ready operation once it has
+    /// completed `budget` of them. `None` is the full budget.
+    fn poll(&self, index: usize, budget: Option<u8>);
+
+    /// Returns the time of the world at which the host's next timer may be due.
+    fn next_timer_ns(&self) -> Option<u64>;
+
+    /// Fires the timers that are due. Returns how many there were.
+    fn fire_timers(&self) -> usize;
+
+    /// Drops all tasks.
+    fn shut_down(&self);
+}
+
+/// The future of a host's program. It stays on the thread of the simulation.
+pub(crate) type ProgramFuture = Pin<Box<dyn Future<Output = ()>>>;
+
+/// A host's program. It is called for each start of the host.
+pub(crate) type Program = Arc<Mutex<dyn FnMut() -> ProgramFuture + Send>>;
+
+/// What the world needs of `runtime`.
+pub(crate) trait WorldHooks: Send + Sync {
+    /// Returns the host that `block_on` runs on.
+    fn first_host(&self) -> Arc<dyn HostRunner>;
+
+    /// Starts the runtime of a host, and its program as the first task.
+    fn start_host(&self, host: SimulatedHost, name: &str, program: &Program)
+    -> Arc<dyn HostRunner>;
+
+    /// Tells why nothing can happen any more. Returns the reports of deadlocks, or a dump of each
+    /// host.
+    fn explain_quiescence(&self, world: &World) -> (super::FailureKind, String);
+}
+
+pub(super) struct HostEntry {
+    pub(super) name: Arc<str>,
+    /// `None` while the host is down.
+    pub(super) runner: Option<Arc<dyn HostRunner>>,
+    /// `None` for the host of `block_on`, which has none and cannot be restarted.
+    program: Option<Program>,
+    /// The clock of the last start.
+    pub(super) time: Option<Arc<HostTime>>,
+    drift_ppm: i32,
+    is_listed: bool,
+    pub(super) is_paused: bool,
+    /// How often it was paused.
+    pauses: u64,
+}
+
+impl HostEntry {
+    pub(super) fn new(name: &str, program: Option<Program>) -> Self {
+        Self {
+            name: name.into(),
+            runner: None,
+            program,
+            time: None,
+            drift_ppm: 0,
+            is_listed: false,
+            is_paused: false,
+            pauses: 0,
+        }
+    }
+}
+
+/// The payload of [`EventKind::Host`].
+#[derive(Clone, Copy)]
+#[repr(u8)]
+enum HostEvent {
+    Down,
+    Up,
+    Resumed,
+    Paused,
+}
+
+impl World {
+    /// Adds a host, which is down.
+    pub(crate) fn add_host(&self, name: &str, program: Option<Program>) -> HostId {
+        let mut state = self.lock();
+        let id = HostId(state.hosts.len() as u32);
+        state.hosts.push(HostEntry::new(name, program));
+        id
+    }
+
+    /// Creates what the runtime of a host knows about it, with a clock that starts now.
+    pub(crate) fn simulated_host(self: &Arc<Self>, id: HostId) -> SimulatedHost {
+        let mut state = self.lock();
+        let entry = &mut state.hosts[id.index()];
+        // The wall clock goes on from the last start.
+        let ahead_ns = entry.time.as_ref().map_or(0, |time| time.wall_ahead_ns());
+        let time = HostTime::new(self.time.clone(), entry.drift_ppm);
+        time.step_wall(ahead_ns);
+        entry.time = Some(time.clone());
+        SimulatedHost { world: self.clone(), id, time }
+    }
+
+    /// Starts a host that is down.
+    pub(crate) fn start_host(self: &Arc<Self>, id: HostId) {
+        let (name, program) = {
+            let state = self.lock();
+            let entry = &state.hosts[id.index()];
+            let Some(program) = entry.program.clone().filter(|_| entry.runner.is_none()) else {
+                return;
+            };
+            (entry.name.clone(), program)
+        };
+        if let Some(network) = self.network.get() {
+            network.host_up(id);
+        }
+        let hooks = self.hooks.get().expect("set before a host is added");
+        let runner = hooks.start_host(self.simulated_host(id), &name, &program);
+        self.set_runner(id, Some(runner));
+    }
+
+    /// Takes a host down: what it sends from now on does not arrive, and its tasks are dropped.
+    ///
+    /// Not while a task of the host is polled.
+    pub(crate) fn stop_host(&self, id: HostId) {
+        let Some(runner) = self.set_runner(id, None) else { return };
+        if let Some(network) = self.network.get() {
+            network.host_down(id);
+        }
+        let outer = std::mem::replace(&mut self.lock().current, id);
+        runner.shut_down();
+        self.lock().current = outer;
+    }
+
+    /// Takes all hosts down but the first, and forgets their programs.
+    pub(crate) fn stop_all(&self) {
+        let mut index = HostId::FIRST.index() + 1;
+        while index < self.lock().hosts.len() {
+            self.stop_host(HostId(index as u32));
+            let program = self.lock().hosts[index].program.take();
+            drop(program);
+            index += 1;
+        }
+    }
+
+    /// Brings a host up with this runner, or takes it down with `None`. Returns the former runner.
+    pub(crate) fn set_runner(
+        &self,
+        host: HostId,
+        runner: Option<Arc<dyn HostRunner>>,
+    ) -> Option<Arc<dyn HostRunner>> {
+        let event = if runner.is_some() { HostEvent::Up } else { HostEvent::Down };
+        let before = std::mem::replace(&mut self.lock().hosts[host.index()].runner, runner);
+        self.record_host(host, event);
+        before
+    }
+
+    fn record_host(&self, host: HostId, event: HostEvent) {
+        self.record(host, EventKind::Host, event as u64, None);
+        self.mark_ready(host);
+    }
+
+    /// Returns the name of a host.
+    pub(crate) fn host_name(&self, host: HostId) -> Arc<str> {
+        self.lock().hosts[host.index()].name.clone()
+    }
+
+    /// Returns the host of this name.
+    pub(crate) fn host_of_name(&self, name: &str) -> Option<HostId> {
+        let state = self.lock();
+        let index = state.hosts.iter().skip(1).position(|host| &*host.name == name)?;
+        Some(HostId(index as u32 + 1))
+    }
+
+    /// Returns whether a host is up.
+    pub(crate) fn is_up(&self, host: HostId) -> bool {
+        self.lock().hosts[host.index()].runner.is_some()
+    }
+
+    /// Stops a host, or lets it run again. A paused host runs no tasks, and its timers do not fire.
+    pub(crate) fn set_paused(&self, host: HostId, is_paused: bool) {
+        self.lock().hosts[host.index()].is_paused = is_paused;
+        self.record_host(host, if is_paused { HostEvent::Paused } else { HostEvent::Resumed });
+    }
+
+    /// Stops a host for this time. A later call overrides it.
+    pub(crate) fn pause_for(&self, host: HostId, duration: Duration) {
+        self.set_paused(host, true);
+        let pauses = {
+            let pauses = &mut self.lock().hosts[host.index()].pauses;
+            *pauses += 1;
+            *pauses
+        };
+        let resume = move |world: &World, number: u64| {
+            let pauses = world.lock().hosts[host.index()].pauses;
+            if pauses == number {
+                world.set_paused(host, false);
+            }
+        };
+        self.schedule(duration, host, Arc::new(resume), pauses);
+    }
+
+    /// Sets the drift of a host's clock, also for its later starts.
+    pub(crate) fn set_drift(&self, host: HostId, drift_ppm: i32) {
+        let mut state = self.lock();
+        let entry = &mut state.hosts[host.index()];
+        entry.drift_ppm = drift_ppm;
+        if let Some(time) = &entry.time {
+            time.set_drift(drift_ppm);
+        }
+    }
+
+    /// Moves the wall clock of a host, and no other clock.
+    pub(crate) fn step_wall(&self, host: HostId, ns: i64) {
+        let mut state = self.lock();
+        let entry = &mut state.hosts[host.index()];
+        // A host that was not started yet gets a clock now, from which its start takes the time.
+        let new = || HostTime::new(self.time.clone(), entry.drift_ppm);
+        entry.time.get_or_insert_with(new).step_wall(ns);
+    }
+
+    /// Returns the host whose task, timer or event runs now, or the world.
+    pub(crate) fn current_host(&self) -> HostId {
+        self.lock().current
+    }
+
+    /// Lists a host among those that may have ready tasks.
+    pub(crate) fn mark_ready(&self, host: HostId) {
+        self.lock().list(host);
+    }
+
+    /// Lists a host, one of whose tasks was woken or spawned outside of the host.
+    ///
+    /// That may be another host, or an event. A thread outside of the simulation makes the run fail,
+    /// since the time of its wake-up is not the seed's choice.
+    pub(crate) fn mark_ready_from_outside(&self, host: HostId) {
+        let thread = self.lock().thread;
+        if thread.is_some_and(|thread| thread != thread::current().id()) {
+            let text = "a thread outside of the simulation has woken or spawned a task of it. When that \
+                        happens is not decided by the seed, so the run could not be repeated. Use \
+                        `spawn_blocking`, whose closures run inside the simulation, or let the thread \
+                        end before the simulation begins."
+                .to_owned();
+            self.fail(super::FailureKind::ForeignThread, host, text);
+        }
+        self.mark_ready(host);
+    }
+}
+
+impl State {
+    /// Lists a host that may be ready, unless it is listed, paused or down.
+    pub(super) fn list(&mut self, host: HostId) {
+        let entry = &mut self.hosts[host.index()];
+        let can_run = !entry.is_paused && entry.runner.is_some();
+        if can_run && !std::mem::replace(&mut entry.is_listed, true) {
+            self.ready.push_back(host);
+        }
+    }
+
+    /// Removes the hosts from the list that have no ready task.
+    pub(super) fn unlist_idle(&mut self) {
+        let hosts = &mut self.hosts;
+        self.ready.retain(|host| {
+            let entry = &mut hosts[host.index()];
+            let runner = entry.runner.as_ref().filter(|_| !entry.is_paused);
+            entry.is_listed = runner.is_some_and(|runner| runner.ready() > 0);
+            entry.is_listed
+        });
+    }
+
+    /// Takes the listed host at this index from the list.
+    pub(super) fn take_listed(&mut self, index: usize) -> Option<(HostId, Arc<dyn HostRunner>)> {
+        let host = self.ready.remove(index)?;
+        let entry = &mut self.hosts[host.index()];
+        entry.is_listed = false;
+        Some((host, entry.runner.clone()?))
+    }
+}

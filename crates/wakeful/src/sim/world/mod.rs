@@ -1,0 +1,285 @@
+//! The world: the hosts of one simulation, their time, and the events that will happen to them.
+//!
+//! One thread runs a world. It calls [`World::step`] until the run has ended:
+//!
+//! 1. If a host has a ready task, the oracle chooses host, task and budget, and the host polls it.
+//! 2. Otherwise the time moves to the next event or timer of all hosts, and everything that is due
+//!    fires. That makes tasks ready.
+//! 3. Without any of these, the run is *quiescent*: nothing can ever happen again.
+//!
+//! The world knows a host as a [`HostRunner`]. Timers stay in the wheel of their host; the world asks
+//! for the earliest. Everything else that happens at a time is an entry of the one event heap. Entries
+//! with equal times fire in the order of their insertion.
+//!
+//! - `hosts`: hosts go up and down. `run`: the steps. `events`: the event heap.
+//! - `checks`: conditions of the program. `failure`: why a run failed, and its result.
+//!
+//! # Locking
+//!
+//! - SIM-1. The lock of the state is not held while code of the program runs: polls, wakers, events,
+//!   checks and deferred actions. So all of these may call the world.
+
+mod checks;
+mod events;
+mod failure;
+mod hosts;
+mod run;
+
+#[allow(unused_imports, reason = "used by networks")]
+pub(crate) use events::EventTarget;
+pub use failure::FailureKind;
+pub(crate) use failure::{Failure, RunResult};
+pub(crate) use hosts::{HostRunner, Program, ProgramFuture, SimulatedHost, WorldHooks};
+pub(crate) use run::Stepped;
+
+use crate::driver::clock::simulated::WorldTime;
+use crate::sim::hash::{Event, EventKind, RunHash};
+use crate::sim::oracle::{ChoiceContext, ChoiceKind, HostId, Oracle, Range, Strategy};
+use crate::sim::socket::Network;
+use crate::sys::sync::ignore_poison;
+use crate::task::id::IdSource;
+use checks::Checks;
+use events::{Deferred, Scheduled};
+use hosts::HostEntry;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::panic::Location;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::thread::ThreadId;
+use std::time::Duration;
+
+/// A poll that is cut ends at its `k`-th ready operation, where `k` is at most this.
+pub(crate) const MAX_CUT: u64 = 32;
+
+/// What the settings of a run decide.
+pub(crate) struct WorldSettings {
+    pub(crate) seed: u64,
+    pub(crate) strategy: Box<dyn Strategy>,
+    /// The events that are kept for a comparison with another run.
+    pub(crate) window: Option<(u64, usize)>,
+    /// A run fails after so many polls without a step of the time.
+    pub(crate) max_polls_at_once: u64,
+    /// A `Simulation` runs the world: the panic of any task fails the run, and the failure is returned
+    /// and not printed as a panic of `block_on`.
+    pub(crate) is_supervised: bool,
+}
+
+impl WorldSettings {
+    pub(crate) const MAX_POLLS_AT_ONCE: u64 = 100_000;
+
+    pub(crate) fn new(seed: u64, strategy: Box<dyn Strategy>) -> Self {
+        let max_polls_at_once = Self::MAX_POLLS_AT_ONCE;
+        Self { seed, strategy, window: None, max_polls_at_once, is_supervised: false }
+    }
+}
+
+struct State {
+    oracle: Oracle,
+    hash: RunHash,
+    /// By the number of the host. The first is the world itself, which has no runner.
+    hosts: Vec<HostEntry>,
+    /// Hosts that may have ready tasks, in the order in which they became ready.
+    ready: VecDeque<HostId>,
+    events: BinaryHeap<Reverse<Scheduled>>,
+    /// How many events were scheduled.
+    scheduled: u64,
+    deferred: Vec<Deferred>,
+    checks: Checks,
+    /// The host that runs, or the world.
+    current: HostId,
+    /// The task that runs; 0 for none.
+    current_task: u64,
+    /// The thread that runs the world.
+    thread: Option<ThreadId>,
+    steps: u64,
+    polls: u64,
+    polls_at_once: u64,
+    max_polls_at_once: u64,
+    failure: Option<Failure>,
+}
+
+/// The hosts of one simulation, and everything that they share.
+pub(crate) struct World {
+    pub(crate) seed: u64,
+    pub(crate) time: Arc<WorldTime>,
+    /// The ids of the tasks of all hosts.
+    pub(crate) ids: IdSource,
+    pub(crate) is_supervised: bool,
+    /// Set before the first host is added.
+    pub(crate) hooks: OnceLock<Arc<dyn WorldHooks>>,
+    /// Set before the first step, if hosts have sockets.
+    pub(crate) network: OnceLock<Arc<dyn Network>>,
+    state: Mutex<State>,
+}
+
+impl World {
+    pub(crate) fn new(settings: WorldSettings) -> Arc<Self> {
+        let WorldSettings { seed, strategy, window, max_polls_at_once, is_supervised } = settings;
+        Arc::new(Self {
+            seed,
+            time: WorldTime::new(),
+            ids: IdSource::own(),
+            is_supervised,
+            hooks: OnceLock::new(),
+            network: OnceLock::new(),
+            state: Mutex::new(State {
+                oracle: Oracle::new(seed, strategy),
+                hash: RunHash::new(window),
+                hosts: vec![HostEntry::new("world", None)],
+                ready: VecDeque::new(),
+                events: BinaryHeap::new(),
+                scheduled: 0,
+                deferred: Vec::new(),
+                checks: Checks::default(),
+                current: HostId::WORLD,
+                current_task: 0,
+                thread: None,
+                steps: 0,
+                polls: 0,
+                polls_at_once: 0,
+                max_polls_at_once,
+                failure: None,
+            }),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        ignore_poison(self.state.lock())
+    }
+
+    /// Returns the nanoseconds since the world began.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.time.now_ns()
+    }
+
+    /// Returns the number of steps so far.
+    pub(crate) fn steps(&self) -> u64 {
+        self.lock().steps
+    }
+
+    /// Returns the host and the task that run; the world and 0 for none.
+    pub(crate) fn running(&self) -> (HostId, u64) {
+        let state = self.lock();
+        (state.current, state.current_task)
+    }
+
+    /// Returns the time since the world began.
+    pub(crate) fn elapsed(&self) -> Duration {
+        Duration::from_nanos(self.now_ns())
+    }
+
+    /// Returns the result of the run so far.
+    pub(crate) fn result(&self) -> RunResult {
+        let state = self.lock();
+        RunResult {
+            seed: self.seed,
+            strategy: state.oracle.strategy_name(),
+            failure: state.failure.clone(),
+            hash: state.hash.clone(),
+            choices: state.oracle.made().clone(),
+            choice_count: state.oracle.count(),
+            polls: state.polls,
+            elapsed: self.elapsed(),
+        }
+    }
+
+    /// Fails the run. The first failure stays.
+    pub(crate) fn fail(&self, kind: FailureKind, host: HostId, text: String) {
+        let at = self.elapsed();
+        self.lock().fail(kind, host, at, text);
+    }
+
+    /// Returns whether the run has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.lock().failure.is_some()
+    }
+
+    /// Returns what a panic says about the failure of the run.
+    pub(crate) fn failure_text(&self) -> String {
+        let state = self.lock();
+        let Some(Failure { kind, host, host_name, at, text }) = &state.failure else {
+            return String::new();
+        };
+        let strategy = state.oracle.strategy_name();
+        let place =
+            if *host == HostId::WORLD { String::new() } else { format!(" on host {host_name:?}") };
+        format!(
+            "the simulation failed{place} after {at:?}, seed {:#x}, {strategy}: {kind}\n  {text}",
+            self.seed
+        )
+    }
+}
+
+/// Choices and the record of the run.
+impl World {
+    /// Chooses a number below `len`. 0 is the benign choice.
+    pub(crate) fn choose(
+        &self,
+        kind: ChoiceKind,
+        host: HostId,
+        len: u64,
+        site: Option<&'static Location<'static>>,
+    ) -> u64 {
+        self.choose_in(kind, host, Range::Below(len), site)
+    }
+
+    /// Chooses whether something happens that has this probability, in millionths. Not to happen is the
+    /// benign choice.
+    pub(crate) fn chance(
+        &self,
+        kind: ChoiceKind,
+        host: HostId,
+        probability: u32,
+        site: Option<&'static Location<'static>>,
+    ) -> bool {
+        self.choose_in(kind, host, Range::Chance(probability), site) > 0
+    }
+
+    fn choose_in(
+        &self,
+        kind: ChoiceKind,
+        host: HostId,
+        range: Range<'_>,
+        site: Option<&'static Location<'static>>,
+    ) -> u64 {
+        let mut state = self.lock();
+        let context = ChoiceContext { step: state.steps, task: state.current_task, site };
+        let value = state.oracle.choose(kind, host, range, context);
+        let payload = value << 8 | kind as u64;
+        state.record(self.now_ns(), host, EventKind::Choice, payload, site);
+        value
+    }
+
+    /// Adds an event to the hash of the run: data that was sent, for example.
+    pub(crate) fn record(
+        &self,
+        host: HostId,
+        kind: EventKind,
+        payload: u64,
+        site: Option<&'static Location<'static>>,
+    ) {
+        self.lock().record(self.now_ns(), host, kind, payload, site);
+    }
+}
+
+impl State {
+    fn record(
+        &mut self,
+        at_ns: u64,
+        host: HostId,
+        kind: EventKind,
+        payload: u64,
+        site: Option<&'static Location<'static>>,
+    ) {
+        let (step, task) = (self.steps, self.current_task);
+        self.hash.record(Event { step, at_ns, host, task, kind, payload, site });
+    }
+
+    fn fail(&mut self, kind: FailureKind, host: HostId, at: Duration, text: String) {
+        let host_name = self.hosts[host.index()].name.clone();
+        self.failure.get_or_insert(Failure { kind, host, host_name, at, text });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

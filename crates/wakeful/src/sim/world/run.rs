@@ -1,0 +1,231 @@
+//! The steps of a run: a poll that the oracle chooses, or a step of the time.
+
+use super::{FailureKind, HostId, HostRunner, MAX_CUT, State, World};
+use crate::sim::hash::EventKind;
+use crate::sim::oracle::{ChoiceContext, ChoiceKind, Range};
+use std::cmp::Reverse;
+use std::panic;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// What a step did.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stepped {
+    /// A task was polled.
+    Polled,
+    /// The time moved, and what was due has fired.
+    Advanced,
+    /// Nothing can ever happen again.
+    Quiescent,
+    /// The run has failed before.
+    Failed,
+}
+
+/// A thread runs the world, and hosts are up. Ends both when it is dropped.
+pub(crate) struct RunningGuard<'a>(&'a World);
+
+impl Drop for RunningGuard<'_> {
+    fn drop(&mut self) {
+        self.0.stop_all();
+        self.0.set_runner(HostId::FIRST, None);
+        let mut state = self.0.lock();
+        (state.thread, state.current, state.current_task) = (None, HostId::WORLD, 0);
+    }
+}
+
+impl World {
+    /// Makes the calling thread that of the world, until the guard is dropped, and brings the first host
+    /// up.
+    ///
+    /// # Panics
+    ///
+    /// If another thread runs the world, or `host` is not the first.
+    #[track_caller]
+    pub(crate) fn start_running(&self, host: HostId) -> RunningGuard<'_> {
+        assert_eq!(host, HostId::FIRST, "only the first host of a simulation has a `block_on`");
+        let mut state = self.lock();
+        let is_free = state.thread.is_none();
+        if is_free {
+            state.thread = Some(thread::current().id());
+        }
+        drop(state);
+        assert!(is_free, "a simulated runtime is in one `block_on` at a time: it has one thread");
+        let hooks = self.hooks.get().expect("set when the first host was built");
+        self.set_runner(HostId::FIRST, Some(hooks.first_host()));
+        RunningGuard(self)
+    }
+
+    /// Tells that the future of `block_on` is polled next.
+    pub(crate) fn enter_block_on(&self) {
+        let mut state = self.lock();
+        state.current = HostId::FIRST;
+        state.count_poll(HostId::FIRST, self.elapsed());
+        state.record(self.now_ns(), HostId::FIRST, EventKind::PollBlockOn, 0, None);
+    }
+
+    /// Tells that the poll of the future of `block_on` has ended.
+    pub(crate) fn leave_block_on(&self) {
+        self.lock().current = HostId::WORLD;
+        self.run_deferred();
+        self.check();
+    }
+
+    /// Makes one step of the run.
+    pub(crate) fn step(&self) -> Stepped {
+        self.poll_next().unwrap_or_else(|| self.advance())
+    }
+
+    /// Polls the task that the oracle chooses. Returns `None` if there is no ready task.
+    pub(crate) fn poll_next(&self) -> Option<Stepped> {
+        let mut state = self.lock();
+        if state.failure.is_some() {
+            return Some(Stepped::Failed);
+        }
+        let (host, runner) = state.choose_host(self.now_ns())?;
+        state.count_poll(host, self.elapsed());
+        let (index, budget) = state.choose_task(self.now_ns(), host, &*runner);
+        drop(state);
+        runner.poll(index, budget);
+        let mut state = self.lock();
+        (state.current, state.current_task) = (HostId::WORLD, 0);
+        if runner.ready() > 0 {
+            state.list(host);
+        }
+        let (is_calm, is_unchecked) = (state.deferred.is_empty(), state.checks.is_empty());
+        drop(state);
+        if !is_calm {
+            self.run_deferred();
+        }
+        if !is_unchecked {
+            self.check();
+        }
+        Some(Stepped::Polled)
+    }
+
+    /// Moves the time to the next event or timer, and fires all that are due then.
+    pub(crate) fn advance(&self) -> Stepped {
+        let Some(at_ns) = self.next_due_ns() else { return Stepped::Quiescent };
+        self.time.advance_to(at_ns);
+        let now_ns = self.now_ns();
+        let last = {
+            let mut state = self.lock();
+            state.steps += 1;
+            state.polls_at_once = 0;
+            state.record(now_ns, HostId::WORLD, EventKind::Advance, 0, None);
+            state.scheduled
+        };
+        self.fire_events(now_ns, last);
+        self.fire_timers(now_ns);
+        Stepped::Advanced
+    }
+
+    /// Returns when the next event or timer is due.
+    fn next_due_ns(&self) -> Option<u64> {
+        let state = self.lock();
+        let event = state.events.peek().map(|Reverse(event)| event.at_ns);
+        let runners = state.hosts.iter().filter(|host| !host.is_paused);
+        let timers = runners.filter_map(|host| host.runner.as_ref()?.next_timer_ns());
+        timers.chain(event).min()
+    }
+
+    /// Fires the timers of all hosts that are due.
+    fn fire_timers(&self, now_ns: u64) {
+        let len = self.lock().hosts.len();
+        for host in (HostId::FIRST.0..len as u32).map(HostId) {
+            let mut state = self.lock();
+            let entry = &state.hosts[host.index()];
+            let is_due = |runner: &Arc<dyn HostRunner>| {
+                !entry.is_paused && runner.next_timer_ns().is_some_and(|at_ns| at_ns <= now_ns)
+            };
+            let Some(runner) = entry.runner.clone().filter(is_due) else { continue };
+            state.current = host;
+            drop(state);
+            let fired = runner.fire_timers();
+            let mut state = self.lock();
+            state.current = HostId::WORLD;
+            state.record(now_ns, host, EventKind::Timers, fired as u64, None);
+            if runner.ready() > 0 {
+                state.list(host);
+            }
+            drop(state);
+            self.run_deferred();
+        }
+    }
+
+    /// Ends the `block_on` of a run that has failed.
+    ///
+    /// # Panics
+    ///
+    /// Always, with the text of the failure.
+    #[track_caller]
+    pub(crate) fn unwind_failed(&self) -> ! {
+        if self.is_supervised {
+            // The caller returns the failure. The panic hook would print it for every failing seed.
+            panic::resume_unwind(Box::new("the simulation failed"));
+        }
+        panic!("{}", self.failure_text());
+    }
+
+    /// Fails the run because nothing can ever happen again.
+    pub(crate) fn fail_quiescent(&self) {
+        let hooks = self.hooks.get().expect("set before the run");
+        let (kind, text) = hooks.explain_quiescence(self);
+        self.fail(kind, HostId::WORLD, text);
+    }
+}
+
+impl State {
+    /// Counts a poll. Fails the run if there were too many since the last step of the time.
+    fn count_poll(&mut self, host: HostId, now: Duration) {
+        self.steps += 1;
+        self.polls += 1;
+        self.polls_at_once += 1;
+        if self.polls_at_once == self.max_polls_at_once {
+            let text = format!(
+                "{} polls without a step of the time: tasks wake each other or themselves, and the \
+                 time moves only when no task can run. Let the loop wait for something, or \
+                 `time::sleep` in it.",
+                self.max_polls_at_once
+            );
+            self.fail(FailureKind::Livelock, host, now, text);
+        }
+    }
+
+    /// Chooses among the hosts with ready tasks. Takes the host from the list.
+    fn choose_host(&mut self, now_ns: u64) -> Option<(HostId, Arc<dyn HostRunner>)> {
+        self.unlist_idle();
+        let ready = &self.ready;
+        let id = |index: u64| u64::from(ready[index as usize].0);
+        let range = Range::Candidates(ready.len() as u64, &id);
+        let context = ChoiceContext { step: self.steps, ..ChoiceContext::default() };
+        let index = self.oracle.choose(ChoiceKind::Host, HostId::WORLD, range, context);
+        let (host, runner) = self.take_listed(index as usize)?;
+        if index > 0 {
+            let payload = index << 8 | ChoiceKind::Host as u64;
+            self.record(now_ns, host, EventKind::Choice, payload, None);
+        }
+        self.current = host;
+        Some((host, runner))
+    }
+
+    /// Chooses a ready task of the host, and the budget of its poll.
+    fn choose_task(
+        &mut self,
+        now_ns: u64,
+        host: HostId,
+        runner: &dyn HostRunner,
+    ) -> (usize, Option<u8>) {
+        let id = |index: u64| runner.task_id(index as usize);
+        let range = Range::Candidates(runner.ready() as u64, &id);
+        let context = ChoiceContext { step: self.steps, ..ChoiceContext::default() };
+        let index = self.oracle.choose(ChoiceKind::Task, host, range, context);
+        self.current_task = id(index);
+        let context = ChoiceContext { task: self.current_task, ..context };
+        let range = Range::Below(1 + MAX_CUT);
+        let cut = self.oracle.choose(ChoiceKind::Budget, host, range, context);
+        self.record(now_ns, host, EventKind::Poll, cut, None);
+        (index as usize, cut.checked_sub(1).map(|budget| budget as u8))
+    }
+}
