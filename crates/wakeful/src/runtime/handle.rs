@@ -193,6 +193,13 @@ impl Handle {
         let _entered = context::enter(&self.shared);
         match &self.shared.flavor {
             Flavor::Current(scheduler) => {
+                if scheduler.base.config.env.simulated.is_some() {
+                    panic!(
+                        "`Handle::block_on` was called on a simulated runtime, which runs only in \
+                         `Runtime::block_on`: when another thread is woken is not decided by the \
+                         seed. Spawn the future instead."
+                    );
+                }
                 scheduler.base.block_on(future, BlockOnVia::Handle, BlockOnGuard::park)
             }
             Flavor::Multi(scheduler) => scheduler.block_on(future, BlockOnVia::Handle),

@@ -1,5 +1,6 @@
 //! [`Outcome`]: the result of a simulated run.
 
+use crate::sim::hash::{BLOCK, Difference, Event, first_difference};
 use crate::sim::world::{FailureKind, RunResult};
 use std::fmt;
 use std::time::Duration;
@@ -91,6 +92,40 @@ impl Outcome {
     /// See [`Simulation::replay`](super::Simulation::replay).
     pub fn choices(&self) -> String {
         self.result.choices.to_string()
+    }
+
+    /// Describes the first event in which two runs differ. `None` if they are equal.
+    ///
+    /// If runs with the same seed differ, the program depends on something that the seed does not decide:
+    /// the real time, or the order of a `HashMap`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sim::Simulation;
+    ///
+    /// let run = |polls: u32| {
+    ///     Simulation::new(1).run(move |_| async move {
+    ///         for _ in 0..polls {
+    ///             wakeful::task::yield_now().await;
+    ///         }
+    ///     })
+    /// };
+    /// assert_eq!(run(5).first_difference(&run(5)), None);
+    /// assert!(run(5).first_difference(&run(6)).unwrap().contains("step 7"));
+    /// ```
+    pub fn first_difference(&self, other: &Outcome) -> Option<String> {
+        let describe = |event: Option<Event>| {
+            event.map_or_else(|| "the end of the run".to_owned(), |event| event.to_string())
+        };
+        Some(match first_difference(&self.result.hash, &other.result.hash)? {
+            Difference::Event(one, other) => {
+                format!("{}\n{}", describe(one), describe(other))
+            }
+            Difference::Block(first) => {
+                format!("among the {BLOCK} events after event {first}, which were not kept")
+            }
+        })
     }
 
     /// Returns the simulated time.

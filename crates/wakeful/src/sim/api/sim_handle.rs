@@ -38,7 +38,7 @@ pub struct Sim {
     pub(super) world: Arc<World>,
 }
 
-/// What the program of a host may return: nothing, or a result, whose error fails the run.
+/// What the program of a host may return: nothing, never, or a result, whose error fails the run.
 pub trait ProgramOutput: sealed::Output {}
 
 mod sealed {
@@ -50,6 +50,22 @@ mod sealed {
     impl Output for () {
         fn into_error(self) -> Option<String> {
             None
+        }
+    }
+
+    /// Names the type `!`, which a stable compiler takes only as the return type of a function.
+    pub trait Returns {
+        type Type;
+    }
+
+    impl<R> Returns for fn() -> R {
+        type Type = R;
+    }
+
+    /// The output of a program that loops forever.
+    impl Output for <fn() -> ! as Returns>::Type {
+        fn into_error(self) -> Option<String> {
+            self
         }
     }
 
@@ -194,6 +210,25 @@ impl Sim {
     pub fn current_host(&self) -> Host {
         let id = with_current_host(|host| host.id).unwrap_or(HostId::FIRST);
         Host { world: self.world.clone(), id }
+    }
+
+    /// Returns the host with this name.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sim::Simulation;
+    ///
+    /// let outcome = Simulation::new(1).run(|sim| async move {
+    ///     sim.host("a", || async {});
+    ///     assert_eq!(sim.host_named("a").unwrap().name(), "a");
+    ///     assert!(sim.host_named("b").is_none());
+    /// });
+    /// outcome.unwrap();
+    /// ```
+    pub fn host_named(&self, name: &str) -> Option<Host> {
+        let id = self.world.host_of_name(name)?;
+        Some(Host { world: self.world.clone(), id })
     }
 
     /// Returns the seed of the run.

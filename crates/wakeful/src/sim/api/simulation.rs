@@ -13,6 +13,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+/// How many events of a run are kept, to find the first one in which it differs from another run.
+const KEPT_EVENTS: usize = 16_384;
+
 /// One run of a program in a simulation.
 ///
 /// The seed decides everything that could differ: the order of the tasks, where they give way, and
@@ -143,8 +146,11 @@ impl Simulation {
         F: FnOnce(Sim) -> Fut + Send + 'static,
         Fut: Future<Output: ProgramOutput> + 'static,
     {
-        let settings =
-            WorldSettings { is_supervised: true, ..WorldSettings::new(self.seed, self.strategy) };
+        let settings = WorldSettings {
+            is_supervised: true,
+            window: Some((0, KEPT_EVENTS)),
+            ..WorldSettings::new(self.seed, self.strategy)
+        };
         let world = World::new(settings);
         let (ended, end) = mpsc::channel();
         let (sim, seed) = (Sim { world: world.clone() }, self.seed);

@@ -67,7 +67,10 @@ impl World {
 
     /// Tells that the poll of the future of `block_on` has ended.
     pub(crate) fn leave_block_on(&self) {
-        self.lock().current = HostId::WORLD;
+        let mut state = self.lock();
+        state.current = HostId::WORLD;
+        state.list(HostId::FIRST);
+        drop(state);
         self.run_deferred();
         self.check();
     }
