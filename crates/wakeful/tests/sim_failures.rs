@@ -98,8 +98,8 @@ fn a_deadlock_across_hosts_is_found_as_well() {
 }
 
 #[test]
-fn quiescence_shows_what_every_host_waits_for() {
-    let texts = fails(FailureKind::Quiescent, |sim| async move {
+fn a_stuck_run_shows_what_every_host_waits_for() {
+    let texts = fails(FailureKind::Stuck, |sim| async move {
         let notify = Arc::new(Notify::new());
         let kept = notify.clone();
         sim.client("waiter", async move { kept.notified().await }).await;

@@ -67,8 +67,7 @@ fn the_seed_decides_the_order_of_ready_tasks() {
             for task in tasks {
                 task.await.unwrap();
             }
-            let order = order.lock().unwrap().clone();
-            order
+            Arc::into_inner(order).unwrap().into_inner().unwrap()
         })
     };
     let orders: std::collections::BTreeSet<_> = (0..200).map(order).collect();

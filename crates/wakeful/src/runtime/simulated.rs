@@ -122,7 +122,7 @@ impl WorldHooks for HostTemplate {
         RunningHost::new(shared, Some(runtime))
     }
 
-    fn explain_quiescence(&self, world: &World) -> (FailureKind, String) {
+    fn explain_stuck(&self, world: &World) -> (FailureKind, String) {
         let runtimes: Vec<_> = {
             let runtimes = ignore_poison(self.runtimes.lock());
             let up = runtimes.iter().filter(|(host, _)| world.is_up(**host));
@@ -141,7 +141,7 @@ impl WorldHooks for HostTemplate {
         for shared in &runtimes {
             text += &format!("\n{}", Dump::take(shared.inspectable(), shared.name.as_deref()));
         }
-        (FailureKind::Quiescent, text)
+        (FailureKind::Stuck, text)
     }
 }
 

@@ -34,6 +34,7 @@ pub(crate) enum EventKind {
     /// A choice of the runtime or of the program was made. The payload is its value.
     Choice,
     /// Bytes or a message move. The payload is a hash of them.
+    #[allow(dead_code, reason = "for networks")]
     Data,
     /// A host starts, stops or is killed. The payload says which.
     Host,
@@ -104,6 +105,7 @@ fn mix(hash: u64, word: u64) -> u64 {
 }
 
 /// Returns a hash of bytes, as the payload of an event.
+#[allow(dead_code, reason = "for networks")]
 pub(crate) fn of_bytes(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let hash =
@@ -136,16 +138,6 @@ impl RunHash {
     /// Returns the hash of all events so far.
     pub(crate) fn value(&self) -> u64 {
         self.hash
-    }
-
-    /// Returns the number of events so far.
-    pub(crate) fn events(&self) -> u64 {
-        self.events
-    }
-
-    /// Returns the events that were kept.
-    pub(crate) fn kept(&self) -> &[Event] {
-        &self.kept
     }
 }
 

@@ -53,15 +53,15 @@
 //!
 //! ```text
 //! diagram
-//!   block_on_simulated() ──► poll_next() ──► choose(): which host, which task, which budget
-//!                               │    ▲                └► recorded, hashed, replayed
-//!                 poll_ready_task()  │
-//!                               ▼    │
+//!   block_on ──► poll_next(), else advance() ──► choose(): which host, which task, which budget
+//!                  │    ▲                         └► recorded, hashed, replayed
+//!               poll()  │
+//!                  ▼    │
 //!   host 1 (runtime)   host 2 (runtime)   host 3 …      each: tasks, timers, HostTime
-//!                               │    ▲
-//!                       schedule()   fire()
-//!                               ▼    │
-//!                            event heap ◄── network
+//!                  │    ▲
+//!          schedule()   fire()
+//!                  ▼    │
+//!               event heap ◄── network
 //! ```
 //!
 //! - `oracle`: makes every choice of a run, by a strategy or from a recorded list.

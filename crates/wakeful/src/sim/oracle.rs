@@ -58,7 +58,7 @@ macro_rules! choice_kinds {
 }
 
 choice_kinds! {
-    /// The host that runs next. 0 is the one that has been ready for the longest time.
+    /// The host that runs next. 0 is the host that has been ready for the longest time.
     Host = "host",
     /// The task of a host that is polled next. 0 is the oldest in the queue.
     Task = "task",

@@ -6,7 +6,7 @@
 //!    Each asks the current runtime for its host in a world (`Environment::simulated`). In a
 //!    simulation it calls the world's [`Network`] instead of the kernel. The call is cold: it is made
 //!    once per socket.
-//! 2. The network creates an [`Endpoint`] and an `IoReadiness` of its own for it, with the bit
+//! 2. The network creates an endpoint and an `IoReadiness` of its own for it, with the bit
 //!    `SIMULATED` beside `SHUT_DOWN` in the readiness word. The endpoint feeds the word: bytes that
 //!    arrive call `IoReadiness::add(READABLE)`, which wakes the waiting task.
 //! 3. A read or write of the socket tests the word, as for any socket. The mask of the test that leaves
@@ -35,10 +35,4 @@ pub(crate) trait Network: Any + Send + Sync {
 
     /// Tells that a host is up again. It has no sockets.
     fn host_up(&self, host: HostId);
-}
-
-/// A simulated socket. `net` downcasts it to the network's own type.
-pub(crate) trait Endpoint: Any + Send + Sync {
-    /// Returns what a dump says about the socket: its addresses, for example.
-    fn describe(&self) -> String;
 }

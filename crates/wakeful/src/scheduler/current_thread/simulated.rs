@@ -169,7 +169,7 @@ impl CurrentThread {
             };
             match stepped {
                 Stepped::Polled | Stepped::Advanced | Stepped::Failed => {}
-                Stepped::Quiescent => world.fail_quiescent(),
+                Stepped::Stuck => world.fail_stuck(),
             }
         }
     }

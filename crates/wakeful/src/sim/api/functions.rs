@@ -5,11 +5,10 @@ use crate::sim::oracle::ChoiceKind;
 use std::panic::Location;
 use std::time::{Duration, SystemTime};
 
-/// Returns whether a rare thing happens now. Outside of a simulation, never.
+/// Returns whether the program takes a rare path now. Outside of a simulation it never does.
 ///
 /// Put it where a program has a path that is seldom taken: a cache that misses, a batch that is full.
-/// In a simulation, the seed takes it in one of four calls. `name` says in a recording what it is
-/// about.
+/// In a simulation, the seed takes it in one of four calls. `name` says in the source what the path is.
 ///
 /// # Examples
 ///

@@ -28,7 +28,7 @@ impl Outcome {
     ///     // Nothing ever notifies it.
     ///     wakeful::sync::Notify::new().notified().await;
     /// });
-    /// assert_eq!(outcome.failure(), Some(FailureKind::Quiescent));
+    /// assert_eq!(outcome.failure(), Some(FailureKind::Stuck));
     /// ```
     pub fn failure(&self) -> Option<FailureKind> {
         self.result.failure.as_ref().map(|failure| failure.kind)

@@ -17,7 +17,7 @@ pub enum FailureKind {
     /// Tasks wait for each other.
     Deadlock,
     /// There is no ready task, no timer and no message.
-    Quiescent,
+    Stuck,
     /// Tasks were polled very often while the time stood still.
     Livelock,
     /// A poll did not return for a long time, in real time.
@@ -38,7 +38,7 @@ impl fmt::Display for FailureKind {
             FailureKind::Panic => "panic",
             FailureKind::Orphan => "orphan",
             FailureKind::Deadlock => "deadlock",
-            FailureKind::Quiescent => "quiescence",
+            FailureKind::Stuck => "stuck",
             FailureKind::Livelock => "livelock",
             FailureKind::BlockedPoll => "blocked poll",
             FailureKind::Always => "a condition did not always hold",

@@ -57,7 +57,7 @@ pub(crate) trait WorldHooks: Send + Sync {
 
     /// Tells why nothing can happen any more. Returns the reports of deadlocks, or a dump of each
     /// host.
-    fn explain_quiescence(&self, world: &World) -> (super::FailureKind, String);
+    fn explain_stuck(&self, world: &World) -> (super::FailureKind, String);
 }
 
 pub(super) struct HostEntry {

@@ -1,11 +1,12 @@
 //! The world: the hosts of one simulation, their time, and the events that will happen to them.
 //!
-//! One thread runs a world. It calls [`World::step`] until the run has ended:
+//! One thread runs a world. It repeats these steps until the run has ended:
 //!
-//! 1. If a host has a ready task, the oracle chooses host, task and budget, and the host polls it.
-//! 2. Otherwise the time moves to the next event or timer of all hosts, and everything that is due
+//! 1. [`World::poll_next`]: if a host has a ready task, the oracle chooses host, task and budget, and
+//!    the host polls it.
+//! 2. [`World::advance`]: otherwise the time moves to the next event or timer of all hosts, and everything that is due
 //!    fires. That makes tasks ready.
-//! 3. Without any of these, the run is *quiescent*: nothing can ever happen again.
+//! 3. Without any of these, the run is *stuck*: nothing can ever happen again.
 //!
 //! The world knows a host as a [`HostRunner`]. Timers stay in the wheel of their host; the world asks
 //! for the earliest. Everything else that happens at a time is an entry of the one event heap. Entries
@@ -57,7 +58,7 @@ pub(crate) struct WorldSettings {
     pub(crate) strategy: Box<dyn Strategy>,
     /// The events that are kept for a comparison with another run.
     pub(crate) window: Option<(u64, usize)>,
-    /// A run fails after so many polls without a step of the time.
+    /// A run fails after this number of polls without a step of the time.
     pub(crate) max_polls_at_once: u64,
     /// A `Simulation` runs the world: the panic of any task fails the run, and the failure is returned
     /// and not printed as a panic of `block_on`.

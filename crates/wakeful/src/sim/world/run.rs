@@ -18,7 +18,7 @@ pub(crate) enum Stepped {
     /// The time moved, and what was due has fired.
     Advanced,
     /// Nothing can ever happen again.
-    Quiescent,
+    Stuck,
     /// The run has failed before.
     Failed,
 }
@@ -75,11 +75,6 @@ impl World {
         self.check();
     }
 
-    /// Makes one step of the run.
-    pub(crate) fn step(&self) -> Stepped {
-        self.poll_next().unwrap_or_else(|| self.advance())
-    }
-
     /// Polls the task that the oracle chooses. Returns `None` if there is no ready task.
     pub(crate) fn poll_next(&self) -> Option<Stepped> {
         let mut state = self.lock();
@@ -109,7 +104,7 @@ impl World {
 
     /// Moves the time to the next event or timer, and fires all that are due then.
     pub(crate) fn advance(&self) -> Stepped {
-        let Some(at_ns) = self.next_due_ns() else { return Stepped::Quiescent };
+        let Some(at_ns) = self.next_due_ns() else { return Stepped::Stuck };
         self.time.advance_to(at_ns);
         let now_ns = self.now_ns();
         let last = {
@@ -172,9 +167,9 @@ impl World {
     }
 
     /// Fails the run because nothing can ever happen again.
-    pub(crate) fn fail_quiescent(&self) {
+    pub(crate) fn fail_stuck(&self) {
         let hooks = self.hooks.get().expect("set before the run");
-        let (kind, text) = hooks.explain_quiescence(self);
+        let (kind, text) = hooks.explain_stuck(self);
         self.fail(kind, HostId::WORLD, text);
     }
 }
