@@ -98,6 +98,47 @@ fn a_deadlock_across_hosts_is_found_as_well() {
 }
 
 #[test]
+fn heartbeats_do_not_hide_a_deadlock() {
+    let texts = fails(FailureKind::Deadlock, |sim| async move {
+        let (one, other) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
+        let lock = |first: Arc<Mutex<()>>, second: Arc<Mutex<()>>| async move {
+            let _first = first.lock().await;
+            sleep(Duration::from_millis(1)).await;
+            let _second = second.lock().await;
+        };
+        wakeful::spawn(lock(one.clone(), other.clone()));
+        wakeful::spawn(lock(other, one));
+        sim.host("beating", || async {
+            loop {
+                sleep(Duration::from_millis(100)).await;
+            }
+        });
+        sleep(Duration::from_secs(3600)).await;
+    });
+    all_contain(&texts, &["deadlock", "after 900ms", "sim_failures.rs:"]);
+}
+
+#[test]
+fn a_wait_for_a_slow_holder_is_no_deadlock() {
+    for seed in 0..SEEDS {
+        let outcome = Simulation::new(seed).run(|_| async {
+            let mutex = Arc::new(Mutex::new(()));
+            let tasks = [1, 2, 3].map(|_| {
+                let mutex = mutex.clone();
+                wakeful::spawn(async move {
+                    let _guard = mutex.lock().await;
+                    sleep(Duration::from_secs(10)).await;
+                })
+            });
+            for task in tasks {
+                task.await.unwrap();
+            }
+        });
+        outcome.unwrap();
+    }
+}
+
+#[test]
 fn a_stuck_run_shows_what_every_host_waits_for() {
     let texts = fails(FailureKind::Stuck, |sim| async move {
         let notify = Arc::new(Notify::new());

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
+use wakeful::io::{AsyncBufReadExt, AsyncWriteExt};
 use wakeful::runtime::{Builder, Handle, LocalOptions, Runtime, RuntimeFlavor};
 use wakeful::sync::{Barrier, Notify, Semaphore, broadcast, mpsc, oneshot, watch};
 use wakeful::task::{JoinSet, LocalSet, spawn_blocking, yield_now};
@@ -389,7 +390,10 @@ fn the_real_world_is_refused_with_an_error_that_names_it() {
             (wakeful::net::lookup_host("localhost:1").await.err(), "the lookup of a host name"),
             (Builder::new_current_thread().build().err(), "a runtime that a `Builder` builds"),
         ];
-        for (error, what) in errors {
+        let mut line = String::new();
+        let stdin = wakeful::io::BufReader::new(wakeful::io::stdin());
+        let stdin_error = { stdin }.read_line(&mut line).await.err();
+        for (error, what) in errors.into_iter().chain([(stdin_error, "`io::stdin`")]) {
             let error = error.expect(what);
             assert_eq!(error.kind(), ErrorKind::Unsupported);
             let text = error.to_string().replace("crates/wakeful/", "");
@@ -398,6 +402,15 @@ fn the_real_world_is_refused_with_an_error_that_names_it() {
                 "{text}"
             );
         }
+    });
+}
+
+#[test]
+fn output_is_written() {
+    simulated(1).block_on(async {
+        let mut stderr = wakeful::io::stderr();
+        stderr.write_all(b"a line of a simulated program\n").await.unwrap();
+        stderr.flush().await.unwrap();
     });
 }
 

@@ -88,6 +88,21 @@ impl HostTemplate {
         Self { builder: Mutex::new(builder), runtimes: Mutex::new(BTreeMap::new()) }
     }
 
+    /// Returns the runtimes of the hosts that are up.
+    fn up(&self, world: &World) -> Vec<Arc<RuntimeInner>> {
+        let runtimes = ignore_poison(self.runtimes.lock());
+        let up = runtimes.iter().filter(|(host, _)| world.is_up(**host));
+        up.filter_map(|(_, shared)| shared.upgrade()).collect()
+    }
+
+    /// Returns the reports of deadlocks among these hosts, if there are any.
+    fn deadlocks(&self, runtimes: &[Arc<RuntimeInner>], nothing_runs: bool) -> Option<String> {
+        let hosts: Vec<_> = runtimes.iter().map(|shared| shared.inspectable()).collect();
+        let found = inspect::scan_hosts(&hosts, nothing_runs);
+        let texts: Vec<_> = found.iter().map(|report| report.to_string()).collect();
+        (!texts.is_empty()).then(|| texts.join("\n  "))
+    }
+
     fn add(&self, host: HostId, shared: &Arc<RuntimeInner>) {
         ignore_poison(self.runtimes.lock()).insert(host, Arc::downgrade(shared));
     }
@@ -122,17 +137,14 @@ impl WorldHooks for HostTemplate {
         RunningHost::new(shared, Some(runtime))
     }
 
+    fn find_deadlock(&self, world: &World) -> Option<String> {
+        self.deadlocks(&self.up(world), false)
+    }
+
     fn explain_stuck(&self, world: &World) -> (FailureKind, String) {
-        let runtimes: Vec<_> = {
-            let runtimes = ignore_poison(self.runtimes.lock());
-            let up = runtimes.iter().filter(|(host, _)| world.is_up(**host));
-            up.filter_map(|(_, shared)| shared.upgrade()).collect()
-        };
-        let hosts: Vec<_> = runtimes.iter().map(|shared| shared.inspectable()).collect();
-        let deadlocks = inspect::scan_hosts(&hosts);
-        if !deadlocks.is_empty() {
-            let texts: Vec<_> = deadlocks.iter().map(|report| report.to_string()).collect();
-            return (FailureKind::Deadlock, texts.join("\n  "));
+        let runtimes = self.up(world);
+        if let Some(text) = self.deadlocks(&runtimes, true) {
+            return (FailureKind::Deadlock, text);
         }
         let mut text =
             "no task is ready, and there is no timer and no message that could make one \

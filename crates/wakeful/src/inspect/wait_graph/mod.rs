@@ -164,13 +164,17 @@ where
     found
 }
 
-/// Returns the deadlocks among the hosts of a simulation in which nothing can happen any more.
-pub(crate) fn scan_hosts(hosts: &[&dyn Inspectable]) -> Vec<Report> {
+/// Returns the deadlocks among the hosts of a simulation, none of which has a ready task.
+///
+/// `nothing_runs`: there is no timer and no message either, so the exits of a cycle end nothing.
+pub(crate) fn scan_hosts(hosts: &[&dyn Inspectable], nothing_runs: bool) -> Vec<Report> {
     let graph = Graph::take(hosts);
     let cycles = graph.cycles(&graph.stuck(Scope::Exact));
     let mut reports: Vec<Report> =
-        cycles.iter().filter_map(|cycle| graph.report_cycle(cycle, true)).collect();
-    reports.extend(graph.report_cycles_with_exits(true).0);
+        cycles.iter().filter_map(|cycle| graph.report_cycle(cycle, nothing_runs)).collect();
+    if nothing_runs {
+        reports.extend(graph.report_cycles_with_exits(true).0);
+    }
     reports
 }
 

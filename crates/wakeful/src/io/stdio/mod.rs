@@ -7,6 +7,7 @@
 mod blocking_stream;
 
 use crate::io::{AsyncRead, AsyncWrite, ReadBuf};
+use crate::runtime::simulated::refuse_in_simulation;
 use crate::task::wait_kind::WaitKind;
 use blocking_stream::BlockingStream;
 use std::io::{self, Read, Write};
@@ -172,6 +173,7 @@ impl AsyncRead for Stdin {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        refuse_in_simulation("`io::stdin`")?;
         self.stream.poll_read(cx, buf, |space| io::stdin().read(space))
     }
 }

@@ -55,6 +55,9 @@ pub(crate) trait WorldHooks: Send + Sync {
     fn start_host(&self, host: SimulatedHost, name: &str, program: &Program)
     -> Arc<dyn HostRunner>;
 
+    /// Returns the reports of deadlocks, if there are any. No task is ready when it is called.
+    fn find_deadlock(&self, world: &World) -> Option<String>;
+
     /// Tells why nothing can happen any more. Returns the reports of deadlocks, or a dump of each
     /// host.
     fn explain_stuck(&self, world: &World) -> (super::FailureKind, String);

@@ -52,6 +52,10 @@ use std::time::Duration;
 /// A poll that is cut ends at its `k`-th ready operation, where `k` is at most this.
 pub(crate) const MAX_CUT: u64 = 32;
 
+/// When a run looks for deadlocks for the first time. Each later time is twice the one before, so that a
+/// long run looks seldom.
+const FIRST_SCAN_NS: u64 = 1_000_000_000;
+
 /// What the settings of a run decide.
 pub(crate) struct WorldSettings {
     pub(crate) seed: u64,
@@ -97,6 +101,8 @@ struct State {
     polls_at_once: u64,
     max_polls_at_once: u64,
     failure: Option<Failure>,
+    /// When to look for deadlocks next.
+    next_scan_ns: u64,
 }
 
 /// The hosts of one simulation, and everything that they share.
@@ -140,6 +146,7 @@ impl World {
                 polls_at_once: 0,
                 max_polls_at_once,
                 failure: None,
+                next_scan_ns: FIRST_SCAN_NS,
             }),
         })
     }

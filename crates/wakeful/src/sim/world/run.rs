@@ -105,6 +105,7 @@ impl World {
     /// Moves the time to the next event or timer, and fires all that are due then.
     pub(crate) fn advance(&self) -> Stepped {
         let Some(at_ns) = self.next_due_ns() else { return Stepped::Stuck };
+        self.scan_if_due(at_ns);
         self.time.advance_to(at_ns);
         let now_ns = self.now_ns();
         let last = {
@@ -117,6 +118,23 @@ impl World {
         self.fire_events(now_ns, last);
         self.fire_timers(now_ns);
         Stepped::Advanced
+    }
+
+    /// Looks for a deadlock if `at_ns` is late enough: timers of other tasks may hide it for ever.
+    ///
+    /// No task is ready, so each task that has not ended waits.
+    fn scan_if_due(&self, at_ns: u64) {
+        let is_due = {
+            let next_ns = &mut self.lock().next_scan_ns;
+            let is_due = at_ns >= *next_ns;
+            if is_due {
+                *next_ns = at_ns.saturating_mul(2);
+            }
+            is_due
+        };
+        if is_due && let Some(text) = self.hooks.get().and_then(|hooks| hooks.find_deadlock(self)) {
+            self.fail(FailureKind::Deadlock, HostId::WORLD, text);
+        }
     }
 
     /// Returns when the next event or timer is due.
