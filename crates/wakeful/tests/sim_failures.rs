@@ -92,7 +92,8 @@ fn a_deadlock_across_hosts_is_found_as_well() {
         };
         let a = sim.client("a", lock(one.clone(), other.clone()));
         let b = sim.client("b", lock(other, one));
-        (a.await, b.await);
+        a.await;
+        b.await;
     });
     all_contain(&texts, &["deadlock"]);
 }

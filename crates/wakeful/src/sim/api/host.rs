@@ -145,9 +145,10 @@ impl Host {
     ///         }
     ///     });
     ///     let began = Instant::now();
+    ///     sleep(Duration::from_millis(500)).await;
     ///     host.pause(Duration::from_secs(5));
     ///     is_done.await.unwrap();
-    ///     assert_eq!(began.elapsed(), Duration::from_secs(5));
+    ///     assert_eq!(began.elapsed(), Duration::from_millis(5_500));
     /// });
     /// outcome.unwrap();
     /// ```

@@ -45,7 +45,8 @@ const KEPT_EVENTS: usize = 16_384;
 ///         };
 ///         let one = wakeful::spawn(add(counter.clone()));
 ///         let other = wakeful::spawn(add(counter.clone()));
-///         (one.await.unwrap(), other.await.unwrap());
+///         one.await.unwrap();
+///         other.await.unwrap();
 ///         assert_eq!(counter.load(SeqCst), 2);
 ///     });
 ///     outcome.failure().is_some()
