@@ -115,6 +115,19 @@ impl ReportingHooks {
         None
     }
 
+    /// Returns the message with which every `block_on` has to fail.
+    ///
+    /// In a simulation, the `block_on` belongs to another runtime than most tasks, so the run fails.
+    fn shut_down_for(&self, message: Option<String>) -> Option<String> {
+        if let Some(text) = &message
+            && let Some(shared) = self.runtime()
+            && let Some(host) = &shared.config().env.simulated
+        {
+            host.world.fail(FailureKind::Panic, host.id, text.clone());
+        }
+        message
+    }
+
     /// Looks for situations that have lasted too long.
     pub(super) fn observe(&self, shared: &RuntimeInner, audience: Audience) -> Observed {
         inspect::defer_drops(|| {
@@ -173,16 +186,24 @@ impl RuntimeHooks for ReportingHooks {
         if let Some(shared) = self.runtime()
             && let Some(host) = &shared.config().env.simulated
             && host.world.is_supervised
+            && !host.world.allows_observed_panics
         {
             let text = inspect::panic_text(task, payload);
             host.world.fail(FailureKind::Panic, host.id, text);
         }
-        self.panic_policy.after_panic(task, payload)
+        self.shut_down_for(self.panic_policy.after_panic(task, payload))
     }
 
     fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send)) -> Option<String> {
         let panic = UnobservedPanic::new(task, payload).with_policy(self.panic_policy.text());
-        self.report_panic(&Arc::new(Report::UnobservedPanic(panic)))
+        if let Some(shared) = self.runtime()
+            && let Some(host) = &shared.config().env.simulated
+            && host.world.is_supervised
+        {
+            let text = inspect::panic_text(task, payload);
+            host.world.fail(FailureKind::Panic, host.id, text);
+        }
+        self.shut_down_for(self.report_panic(&Arc::new(Report::UnobservedPanic(panic))))
     }
 
     fn blocked(&self, stall: &BlockedPoll) {

@@ -9,9 +9,11 @@ use crate::runtime::{Builder, Runtime, RuntimeMetrics, TaskMeta};
 use crate::scheduler::task_hooks::TaskHooks;
 use crate::task::JoinHandle;
 use crate::task::cell::SpawnOptions;
+use crate::task::origin::Origin;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -226,6 +228,21 @@ impl LocalRuntime {
     {
         // SAFETY: a `LocalRuntime` is not `Send`, so this is its thread.
         unsafe { spawn_on_own_thread(&self.handle().shared, future, spawn::options_here()) }
+    }
+
+    /// Spawns a task on this runtime. Diagnostics name `site` as its spawn site.
+    pub(crate) fn spawn_local_at<F>(
+        &self,
+        site: &'static Location<'static>,
+        future: F,
+    ) -> JoinHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        let options = SpawnOptions { origin: Origin::at(site, None), flags: 0 };
+        // SAFETY: a `LocalRuntime` is not `Send`, so this is its thread.
+        unsafe { spawn_on_own_thread(&self.handle().shared, future, options) }
     }
 
     /// Runs a closure that may block on a thread of the blocking pool.

@@ -11,12 +11,13 @@ use crate::driver::clock::simulated::HostTime;
 use crate::inspect::{self, Dump};
 use crate::runtime::inner::{Flavor, RuntimeInner};
 use crate::runtime::local_runtime::spawn_on_own_thread;
-use crate::runtime::task_api::spawn::options_here;
 use crate::scheduler::current_thread::CurrentThread;
 use crate::sim::oracle::{ChoiceKind, HostId};
 use crate::sim::world::{FailureKind, HostRunner, Program, SimulatedHost, World, WorldHooks};
 use crate::sys::sync::ignore_poison;
+use crate::task::cell::SpawnOptions;
 use crate::task::context as task_context;
+use crate::task::origin::Origin;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, Weak};
@@ -122,17 +123,20 @@ impl WorldHooks for HostTemplate {
         name: &str,
         program: &Program,
     ) -> Arc<dyn HostRunner> {
-        let id = host.id;
+        let (id, world) = (host.id, host.world.clone());
         let runtime = ignore_poison(self.builder.lock()).name(name).build_host(host);
         let runtime = runtime.expect("a simulated runtime starts no thread");
         let shared = runtime.handle().shared.clone();
         self.add(id, &shared);
         {
             let _entered = context::enter(&shared);
-            let future = ignore_poison(program.lock())();
-            // SAFETY: the world starts hosts, polls their tasks and shuts them down on one thread: that
-            // of the `block_on` during which a host is up (`World::start_running`).
-            drop(unsafe { spawn_on_own_thread(&shared, future, options_here()) });
+            let future = world.call_program(id, || ignore_poison(program.start.lock())());
+            let options = SpawnOptions { origin: Origin::at(program.site, None), flags: 0 };
+            if let Some(future) = future {
+                // SAFETY: the world starts hosts, polls their tasks and shuts them down on one thread:
+                // that of the `block_on` during which a host is up (`World::start_running`).
+                drop(unsafe { spawn_on_own_thread(&shared, future, options) });
+            }
         }
         RunningHost::new(shared, Some(runtime))
     }
@@ -141,19 +145,25 @@ impl WorldHooks for HostTemplate {
         self.deadlocks(&self.up(world), false)
     }
 
-    fn explain_stuck(&self, world: &World) -> (FailureKind, String) {
+    fn describe_waits(&self, world: &World) -> String {
+        let mut text = String::new();
         let runtimes = self.up(world);
-        if let Some(text) = self.deadlocks(&runtimes, true) {
-            return (FailureKind::Deadlock, text);
+        if let Some(deadlocks) = self.deadlocks(&runtimes, true) {
+            text += &format!("\n  {deadlocks}");
         }
-        let mut text =
-            "no task is ready, and there is no timer and no message that could make one \
-                        ready: the simulation can never end"
-                .to_owned();
         for shared in &runtimes {
             text += &format!("\n{}", Dump::take(shared.inspectable(), shared.name.as_deref()));
         }
-        (FailureKind::Stuck, text)
+        text
+    }
+
+    fn explain_stuck(&self, world: &World) -> (FailureKind, String) {
+        if let Some(text) = self.deadlocks(&self.up(world), true) {
+            return (FailureKind::Deadlock, text);
+        }
+        let text = "no task is ready, and there is no timer and no message that could make one \
+                    ready: the simulation can never end. A thread outside of it does not count.";
+        (FailureKind::Stuck, text.to_owned() + &self.describe_waits(world))
     }
 }
 

@@ -7,14 +7,22 @@ use std::cell::Cell;
 
 /// Whether this thread runs tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 enum Entered {
     No,
-    Yes {
-        /// The scheduler can hand its tasks to another thread while this one blocks.
-        may_block_in_place: bool,
-    },
+    /// It does, and no other thread could run them meanwhile.
+    Yes,
+    /// It does. The scheduler can hand its tasks to another thread while this one blocks.
+    YesMayBlockInPlace,
     /// It runs a simulation, with all tasks and closures of it.
     Simulating,
+}
+
+impl Entered {
+    #[inline]
+    fn yes(may_block_in_place: bool) -> Self {
+        if may_block_in_place { Entered::YesMayBlockInPlace } else { Entered::Yes }
+    }
 }
 
 thread_local! {
@@ -36,7 +44,7 @@ pub(crate) fn start_driving(may_block_in_place: bool) -> EnterGuard {
     if driving != Entered::No {
         refuse_nested(driving);
     }
-    DRIVING.set(Entered::Yes { may_block_in_place });
+    DRIVING.set(Entered::yes(may_block_in_place));
     EnterGuard(driving)
 }
 
@@ -84,7 +92,7 @@ pub(crate) fn check_may_block() {
              thread, closures of `spawn_blocking` included: nothing could run meanwhile. Use the \
              asynchronous counterpart in a task instead."
         ),
-        Entered::Yes { .. } => panic!(
+        Entered::Yes | Entered::YesMayBlockInPlace => panic!(
             "Cannot block the current thread from within a runtime. This happens because a \
              function attempted to block the current thread while the thread is being used to \
              drive asynchronous tasks. Use the asynchronous counterpart, or wrap the call in \
@@ -114,8 +122,8 @@ pub(crate) fn block_in_place() -> BlockInPlace {
     match DRIVING.get() {
         Entered::No => BlockInPlace::NotDriving,
         Entered::Simulating => BlockInPlace::Simulating,
-        Entered::Yes { may_block_in_place: true } => BlockInPlace::Allowed,
-        Entered::Yes { may_block_in_place: false } => BlockInPlace::Refused,
+        Entered::YesMayBlockInPlace => BlockInPlace::Allowed,
+        Entered::Yes => BlockInPlace::Refused,
     }
 }
 
@@ -127,8 +135,8 @@ pub(crate) fn stop_driving() -> EnterGuard {
 /// Forbids `block_in_place` until the guard is dropped: the future being polled is not `Send`.
 pub(crate) fn forbid_block_in_place() -> EnterGuard {
     let before = DRIVING.get();
-    if matches!(before, Entered::Yes { .. }) {
-        DRIVING.set(Entered::Yes { may_block_in_place: false });
+    if before == Entered::YesMayBlockInPlace {
+        DRIVING.set(Entered::Yes);
     }
     EnterGuard(before)
 }

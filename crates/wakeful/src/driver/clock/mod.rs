@@ -1,7 +1,8 @@
 //! The runtime's clock: timers, intervals and time-outs read it.
 //!
 //! The clock is part of the runtime's environment. It can be paused: then it stands still until it
-//! is advanced. In a simulation it follows the time of the world ([`simulated`]). Code that waits for real threads or measures the machine uses `sys::real_time`.
+//! is advanced. In a simulation it follows the time of the world ([`simulated`]). Code that waits for
+//! real threads or measures the machine uses `sys::real_time`.
 
 pub(crate) mod clock_ns;
 pub(crate) mod simulated;
@@ -47,8 +48,8 @@ enum ClockState {
     Simulated(Arc<HostTime>),
 }
 
-/// Some clock of this process was paused or is simulated. Before that, callers need not find out which clock is
-/// theirs.
+/// Some clock of this process was paused or is simulated. Before that, callers need not find out which
+/// clock is theirs.
 static ANY_PAUSED: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether every clock of the process shows real time.

@@ -57,7 +57,7 @@ mod verdict;
 mod waiter;
 
 use super::Dump;
-use super::report::{NoRescueReason, Report, StuckBlockOn};
+use super::report::{Edge, NoRescueReason, Report, StuckBlockOn};
 use super::runtimes::InspectedRuntime;
 use crate::sys::sync::ignore_poison;
 use crate::sys::unwind::catch_and_forget;
@@ -166,7 +166,8 @@ where
 
 /// Returns the deadlocks among the hosts of a simulation, none of which has a ready task.
 ///
-/// `nothing_runs`: there is no timer and no message either, so the exits of a cycle end nothing.
+/// `nothing_runs`: there is no timer and no message either, so nothing ends a cycle. Otherwise a cycle
+/// counts only if no abort can end it, and no guard of it may have moved to another task.
 pub(crate) fn scan_hosts(hosts: &[&dyn Inspectable], nothing_runs: bool) -> Vec<Report> {
     let graph = Graph::take(hosts);
     let cycles = graph.cycles(&graph.stuck(Scope::Exact));
@@ -174,7 +175,14 @@ pub(crate) fn scan_hosts(hosts: &[&dyn Inspectable], nothing_runs: bool) -> Vec<
         cycles.iter().filter_map(|cycle| graph.report_cycle(cycle, nothing_runs)).collect();
     if nothing_runs {
         reports.extend(graph.report_cycles_with_exits(true).0);
+        return reports;
     }
+    let may_end = |edge: &Edge| edge.may_be_aborted || edge.may_have_moved;
+    reports.retain(|report| match report {
+        Report::Deadlock(found) => !found.edges().iter().any(may_end),
+        Report::Futurelock(found) => !found.edges().iter().any(may_end),
+        _ => false,
+    });
     reports
 }
 

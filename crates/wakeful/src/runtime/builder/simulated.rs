@@ -22,6 +22,9 @@ impl Builder {
     /// polled next, after how many operations a task gives way, and where `select!` begins. So equal
     /// seeds give equal runs. See [`sim`](crate::sim) for several hosts, and for many seeds.
     ///
+    /// Settings of threads, of the watchdog and of the order of tasks have no effect, and neither has
+    /// `start_paused`. The name of the runtime is that of its host.
+    ///
     /// A `block_on` panics if nothing can happen any more, or if tasks are polled very often while the
     /// time stands still. [`unhandled_panic`](Self::unhandled_panic) and
     /// [`on_orphan`](Self::on_orphan) act as on other runtimes.

@@ -58,6 +58,15 @@ impl Drop for SimulatedCoreGuard<'_> {
     }
 }
 
+/// Restores the generator of the thread when it is dropped.
+struct NoRngGuard(Option<Rng>);
+
+impl Drop for NoRngGuard {
+    fn drop(&mut self) {
+        context::set_rng(self.0);
+    }
+}
+
 /// What the world calls. The calling thread is that of the world.
 impl CurrentThread {
     /// Takes the core for the world, until [`release_core`](Self::release_core).
@@ -131,6 +140,8 @@ impl CurrentThread {
     /// # Panics
     ///
     /// If the run fails, with the text of the failure.
+    #[cold]
+    #[inline(never)] // the `block_on` of other runtimes stays as small as without it
     #[track_caller]
     pub(super) fn block_on_simulated<R>(
         self: &Arc<Self>,
@@ -140,6 +151,8 @@ impl CurrentThread {
     ) -> R {
         let world = &host.world;
         let _simulating = enter_guard::mark_simulating();
+        // Conditions and programs that are called outside of a core ask the oracle as well.
+        let _rng = NoRngGuard(context::set_rng(None));
         let _running = world.start_running(host.id);
         self.core.poll_watch.bind_thread();
         loop {

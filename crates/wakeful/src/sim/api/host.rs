@@ -9,7 +9,8 @@ use std::time::Duration;
 /// A host of a simulation; from [`Sim::host`](super::Sim::host).
 ///
 /// It has its own runtime, with tasks, timers and a clock. The methods may be called from any host of the
-/// simulation. They take effect after the poll that calls them.
+/// simulation. [`kill`](Self::kill), [`restart`](Self::restart) and [`pause`](Self::pause) take effect
+/// after the poll that calls them.
 ///
 /// # Examples
 ///
@@ -86,8 +87,9 @@ impl Host {
 
     /// Takes the host down without notice, as `kill -9` does with all of its processes.
     ///
-    /// Its futures are dropped, but what their destructors send or spawn has no effect. Does nothing if
-    /// the host is down.
+    /// Its futures are dropped. What their destructors spawn on the host never runs, and calls of
+    /// [`Sim`](super::Sim) and [`Host`] in them do nothing. A value that they put into a channel of this
+    /// process does arrive, since other hosts share it. Does nothing if the host is down.
     ///
     /// # Examples
     ///
@@ -115,8 +117,8 @@ impl Host {
     /// If it is the host `main`, on which the test itself runs.
     #[track_caller]
     pub fn restart(&self) {
-        let (id, world) = (self.check_not_first("restarted"), self.world.clone());
-        self.world.defer(move |_| {
+        let id = self.check_not_first("restarted");
+        self.world.defer(move |world| {
             world.stop_host(id);
             world.start_host(id);
         });
@@ -125,7 +127,7 @@ impl Host {
     /// Stops the host for this time, as a machine that swaps or a virtual machine that is moved.
     ///
     /// Its clock goes on, so its timers fire late. If it is paused already, the later call decides when it
-    /// goes on.
+    /// goes on. A restart ends the pause.
     ///
     /// # Examples
     ///

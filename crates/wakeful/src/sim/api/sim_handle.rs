@@ -146,12 +146,13 @@ impl Sim {
                 }
             })
         };
-        self.add(name.into(), Arc::new(Mutex::new(start)))
+        self.add(name.into(), Arc::new(Mutex::new(start)), Location::caller())
     }
 
     /// Runs `future` on a host of its own. Returns what it returns.
     ///
-    /// The returned future need not be awaited. It panics if the host is killed before `future` has
+    /// The returned future need not be awaited. An error that `future` returns does not fail the run: the
+    /// caller gets it. The returned future panics if the host is killed before `future` has
     /// returned. The program of a client cannot be restarted.
     ///
     /// # Panics
@@ -180,17 +181,21 @@ impl Sim {
             // The caller may have dropped the receiver.
             Box::pin(async move { drop(done.send(future.await)) })
         };
-        self.add(name, Arc::new(Mutex::new(start)));
+        self.add(name, Arc::new(Mutex::new(start)), Location::caller());
         async move { is_done.await.expect(&killed) }
     }
 
     #[track_caller]
-    fn add(&self, name: String, program: Program) -> Host {
+    fn add(
+        &self,
+        name: String,
+        start: Arc<Mutex<dyn FnMut() -> ProgramFuture + Send>>,
+        site: &'static Location<'static>,
+    ) -> Host {
         assert!(!name.trim().is_empty(), "a host needs a name");
         assert!(self.world.host_of_name(&name).is_none(), "there is a host of the name {name:?}");
-        let id = self.world.add_host(&name, Some(program));
-        let world = self.world.clone();
-        self.world.defer(move |_| world.start_host(id));
+        let id = self.world.add_host(&name, Some(Program { start, site }));
+        self.world.defer(move |world| world.start_host(id));
         Host { world: self.world.clone(), id }
     }
 
@@ -282,7 +287,10 @@ impl Sim {
         self.world.always(name, Box::new(condition), Location::caller());
     }
 
-    /// Fails the run if `condition` is not true after any poll `within` this time from now.
+    /// Fails the run if `condition` is not true after any poll `within` this time from now, or panics.
+    ///
+    /// If the program of [`Simulation::run`](super::Simulation::run) returns before that, the run goes on
+    /// until the condition was true or the time is over.
     ///
     /// # Examples
     ///

@@ -4,10 +4,13 @@ use super::sim_handle::{ProgramOutput, Sim};
 use super::{Outcome, sim_handle};
 use crate::inspect::stack_text;
 use crate::runtime::{Builder, LocalOptions, OrphanPolicy};
+use crate::sim::oracle::HostId;
 use crate::sim::oracle::{Choices, Fifo, Random, Replay, Strategy};
 use crate::sim::world::{FailureKind, World, WorldSettings};
 use crate::sys::backtrace::current_tid;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::task::enter_guard;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -57,6 +60,9 @@ pub struct Simulation {
     seed: u64,
     strategy: Box<dyn Strategy>,
     blocked_after: Duration,
+    time_limit: Duration,
+    livelock_after: u64,
+    allows_observed_panics: bool,
 }
 
 impl Simulation {
@@ -66,7 +72,14 @@ impl Simulation {
     ///
     /// See [`Simulation`].
     pub fn new(seed: u64) -> Self {
-        Self { seed, strategy: Box::new(Random::default()), blocked_after: Duration::from_secs(10) }
+        Self {
+            seed,
+            strategy: Box::new(Random::default()),
+            blocked_after: Duration::from_secs(10),
+            time_limit: Duration::from_secs(3600),
+            livelock_after: WorldSettings::MAX_POLLS_AT_ONCE,
+            allows_observed_panics: false,
+        }
     }
 
     /// Makes the usual choice each time: first come, first served, and no faults.
@@ -129,6 +142,65 @@ impl Simulation {
         self
     }
 
+    /// Sets after how much simulated time a run fails whose program has not returned. An hour by default.
+    ///
+    /// Otherwise a host with a heartbeat would let a run go on for ever.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wakeful::sim::{FailureKind, Simulation};
+    /// use wakeful::time::sleep;
+    ///
+    /// let day = Duration::from_secs(24 * 3600);
+    /// let outcome = Simulation::new(1).run(move |_| sleep(day));
+    /// assert_eq!(outcome.failure(), Some(FailureKind::TimeLimit));
+    /// Simulation::new(1).time_limit(day).run(move |_| sleep(day)).unwrap();
+    /// ```
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.time_limit = limit;
+        self
+    }
+
+    /// Sets after how many polls a run fails in which the time does not move. 100,000 by default.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sim::{FailureKind, Simulation};
+    ///
+    /// let yields = |_| async {
+    ///     for _ in 0..500 {
+    ///         wakeful::task::yield_now().await;
+    ///     }
+    /// };
+    /// let outcome = Simulation::new(1).livelock_after(100).run(yields);
+    /// assert_eq!(outcome.failure(), Some(FailureKind::Livelock));
+    /// ```
+    pub fn livelock_after(mut self, polls: u64) -> Self {
+        self.livelock_after = polls;
+        self
+    }
+
+    /// Lets tasks panic whose JoinHandle is awaited. A panic that no code observes still fails the run.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sim::Simulation;
+    ///
+    /// let program = |_| async {
+    ///     assert!(wakeful::spawn(async { panic!("expected") }).await.is_err());
+    /// };
+    /// assert!(Simulation::new(1).run(program).failure().is_some());
+    /// Simulation::new(1).allow_observed_panics().run(program).unwrap();
+    /// ```
+    pub fn allow_observed_panics(mut self) -> Self {
+        self.allows_observed_panics = true;
+        self
+    }
+
     /// Runs the program on a thread of its own, and waits for its end.
     ///
     /// `program` is called on a host with the name `main`. When its future has returned, all other hosts
@@ -136,7 +208,8 @@ impl Simulation {
     ///
     /// # Panics
     ///
-    /// If the operating system refuses a thread.
+    /// - If the operating system refuses a thread.
+    /// - In asynchronous code, whose thread it would block.
     ///
     /// # Examples
     ///
@@ -147,8 +220,13 @@ impl Simulation {
         F: FnOnce(Sim) -> Fut + Send + 'static,
         Fut: Future<Output: ProgramOutput> + 'static,
     {
+        enter_guard::check_may_block();
+        let site = Location::caller();
         let settings = WorldSettings {
             is_supervised: true,
+            allows_observed_panics: self.allows_observed_panics,
+            time_limit: self.time_limit,
+            max_polls_at_once: self.livelock_after,
             window: Some((0, KEPT_EVENTS)),
             ..WorldSettings::new(self.seed, self.strategy)
         };
@@ -157,14 +235,15 @@ impl Simulation {
         let (sim, seed) = (Sim { world: world.clone() }, self.seed);
         let run = move || {
             let _ = ended.send(Message::Thread(current_tid()));
-            run_here(seed, sim, program);
+            run_here(seed, sim, program, site);
             let _ = ended.send(Message::Ended);
         };
         let thread = thread::Builder::new().name("wakeful-sim".to_owned()).spawn(run);
         let thread = thread.expect("the operating system refuses a thread for the simulation");
-        if supervise(&world, &end, self.blocked_after) {
-            // The program has panicked outside of a task: in a destructor, after the run.
-            drop(thread.join());
+        if supervise(&world, &end, self.blocked_after)
+            && let Err(payload) = thread.join()
+        {
+            world.fail_panic(HostId::WORLD, "a destructor at the end of the run", payload);
         }
         Outcome { text: world.failure_text(), result: world.result() }
     }
@@ -178,7 +257,7 @@ enum Message {
 }
 
 /// Runs the program on the calling thread. The world has the failure, if there is one.
-fn run_here<F, Fut>(seed: u64, sim: Sim, program: F)
+fn run_here<F, Fut>(seed: u64, sim: Sim, program: F, site: &'static Location<'static>)
 where
     F: FnOnce(Sim) -> Fut + 'static,
     Fut: Future<Output: ProgramOutput> + 'static,
@@ -193,12 +272,28 @@ where
         .build_local(LocalOptions::default())
         .expect("a simulated runtime starts no thread");
     // A task, because a task can be preempted.
-    let main = runtime.spawn_local(async move {
+    let in_main = world.clone();
+    let main = runtime.spawn_local_at(site, async move {
         let output = program(sim).await;
-        sim_handle::fail_if_error(&world, output);
+        sim_handle::fail_if_error(&in_main, output);
     });
-    // A panic of the task, and one of `block_on`, is the failure of the world.
-    let _ = catch_unwind(AssertUnwindSafe(|| runtime.block_on(main)));
+    let end = async {
+        let ended = main.await;
+        poll_fn(|cx| world.poll_decided(cx.waker())).await;
+        ended
+    };
+    let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(end)));
+    match ended {
+        Ok(Err(error)) if error.is_panic() => {
+            world.fail_panic(HostId::FIRST, "the program", error.into_panic())
+        }
+        // The failure of the world itself ends its `block_on` with a panic.
+        Err(payload) if !world.has_failed() => {
+            world.fail_panic(HostId::FIRST, "code outside of a task", payload)
+        }
+        _ => {}
+    }
+    drop(runtime);
 }
 
 /// Waits for the end of a run. Fails it if a step of it does not end. Returns whether it has ended.

@@ -1,9 +1,10 @@
 //! The conditions that a run checks: `always` after every poll, `eventually` until it holds.
 
-use super::{FailureKind, HostId, World};
+use super::{EventTarget, FailureKind, HostId, World};
 use crate::sys::unwind::catch_and_forget;
 use std::panic::Location;
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 /// A condition of the program.
@@ -16,6 +17,8 @@ pub(super) struct Checks {
     eventually: Vec<Check>,
     /// The number of the next `eventually`.
     next: u64,
+    /// Woken when no `eventually` is open.
+    waker: Option<Waker>,
 }
 
 struct Check {
@@ -47,6 +50,7 @@ impl World {
         condition: Condition,
         site: &'static Location<'static>,
     ) {
+        self.refuse_foreign(HostId::WORLD);
         let check = Check { name: name.into(), condition, site, number: 0 };
         self.lock().checks.always.push(check);
     }
@@ -67,12 +71,23 @@ impl World {
             checks.eventually.push(Check { name: name.into(), condition, site, number });
             number
         };
-        let expire = move |world: &World, number: u64| {
-            // What happens at the deadline still counts.
-            world.defer(World::check);
-            world.defer(move |world: &World| world.expire(number, within));
+        let expire = move |world: &World, number: u64| world.expire(number, within);
+        let expire: Arc<dyn EventTarget> = Arc::new(expire);
+        let at_deadline = move |world: &World, number: u64| {
+            // What happens at the deadline still counts: the time stands still until no task is ready.
+            world.schedule(Duration::ZERO, HostId::WORLD, expire.clone(), number);
         };
-        self.schedule(within, HostId::WORLD, Arc::new(expire), number);
+        self.schedule(within, HostId::WORLD, Arc::new(at_deadline), number);
+    }
+
+    /// Waits until every `eventually` has been true or has failed.
+    pub(crate) fn poll_decided(&self, waker: &Waker) -> Poll<()> {
+        let checks = &mut self.lock().checks;
+        if checks.eventually.is_empty() {
+            return Poll::Ready(());
+        }
+        checks.waker = Some(waker.clone());
+        Poll::Pending
     }
 
     /// Fails the run if this `eventually` has not been true yet.
@@ -106,13 +121,26 @@ impl World {
             let text = format!("{:?}, at {}, {how}", check.name, check.site);
             self.fail(FailureKind::Always, HostId::WORLD, text);
         }
-        checks.eventually.retain_mut(|check| check.holds() != Some(true));
+        checks.eventually.retain_mut(|check| {
+            let holds = check.holds();
+            if holds.is_none() {
+                let text = format!("{:?}, at {}, panicked", check.name, check.site);
+                self.fail(FailureKind::Eventually, HostId::WORLD, text);
+            }
+            holds != Some(true)
+        });
         let mut state = self.lock();
         // A condition may have added others.
         let added = std::mem::take(&mut state.checks);
         checks.always.extend(added.always);
         checks.eventually.extend(added.eventually);
         checks.next = checks.next.max(added.next);
+        let is_decided = checks.eventually.is_empty();
+        let waker = if is_decided { checks.waker.take() } else { None };
         state.checks = checks;
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 }

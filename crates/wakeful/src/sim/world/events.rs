@@ -74,6 +74,7 @@ impl World {
         target: Arc<dyn EventTarget>,
         token: u64,
     ) {
+        self.refuse_foreign(host);
         let after_ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
         let at_ns = self.now_ns().saturating_add(after_ns);
         let mut state = self.lock();
@@ -84,9 +85,14 @@ impl World {
 
     /// Calls `action` after the current poll, event or timer, outside of any task.
     ///
-    /// For what must not happen in the middle of a poll: to drop the futures of the host that runs.
+    /// For what must not happen in the middle of a poll: to drop the futures of the host that runs. Does
+    /// nothing while a host is stopped: its destructors have no effect on others.
     pub(crate) fn defer(&self, action: impl FnOnce(&World) + Send + 'static) {
-        self.lock().deferred.push(Box::new(action));
+        self.refuse_foreign(HostId::WORLD);
+        let mut state = self.lock();
+        if state.stopping.is_none() {
+            state.deferred.push(Box::new(action));
+        }
     }
 
     /// Calls the deferred actions.
@@ -96,7 +102,9 @@ impl World {
             if deferred.is_empty() {
                 return;
             }
-            deferred.into_iter().for_each(|action| action(self));
+            for action in deferred {
+                self.call_program(HostId::WORLD, || action(self));
+            }
         }
     }
 
@@ -108,7 +116,7 @@ impl World {
             state.current = event.host;
             state.record(now_ns, event.host, EventKind::Event, event.token, None);
             drop(state);
-            event.target.fire(self, event.token);
+            self.call_program(event.host, || event.target.fire(self, event.token));
             self.lock().current = HostId::WORLD;
             self.run_deferred();
         }

@@ -2,7 +2,11 @@
 
 use crate::sim::hash::RunHash;
 use crate::sim::oracle::{Choices, HostId};
+use crate::sim::world::World;
+use crate::sys::unwind::catch_and_forget;
+use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +24,8 @@ pub enum FailureKind {
     Stuck,
     /// Tasks were polled very often while the time stood still.
     Livelock,
+    /// The simulated time has reached its limit.
+    TimeLimit,
     /// A poll did not return for a long time, in real time.
     BlockedPoll,
     /// A condition that has to hold at all times did not.
@@ -40,6 +46,7 @@ impl fmt::Display for FailureKind {
             FailureKind::Deadlock => "deadlock",
             FailureKind::Stuck => "stuck",
             FailureKind::Livelock => "livelock",
+            FailureKind::TimeLimit => "time limit",
             FailureKind::BlockedPoll => "blocked poll",
             FailureKind::Always => "a condition did not always hold",
             FailureKind::Eventually => "a condition did not eventually hold",
@@ -74,4 +81,27 @@ pub(crate) struct RunResult {
     pub(crate) polls: u64,
     /// The simulated time.
     pub(crate) elapsed: Duration,
+}
+
+impl World {
+    /// Calls code of the program outside of a task. Its panic fails the run.
+    pub(crate) fn call_program<R>(&self, host: HostId, f: impl FnOnce() -> R) -> Option<R> {
+        match catch_unwind(AssertUnwindSafe(f)) {
+            Ok(result) => Some(result),
+            Err(payload) => {
+                self.fail_panic(host, "code outside of a task", payload);
+                None
+            }
+        }
+    }
+
+    /// Fails the run because `what` panicked.
+    pub(crate) fn fail_panic(&self, host: HostId, what: &str, payload: Box<dyn Any + Send>) {
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+        let message = text.map_or(String::new(), |text| format!(": {text}"));
+        self.fail(FailureKind::Panic, host, format!("{what} panicked{message}"));
+        // The destructor of the payload may panic as well.
+        catch_and_forget(|| drop(payload));
+    }
 }

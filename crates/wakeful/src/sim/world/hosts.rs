@@ -3,6 +3,7 @@
 use super::{HostId, State, World};
 use crate::driver::clock::simulated::HostTime;
 use crate::sim::hash::EventKind;
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -43,8 +44,13 @@ pub(crate) trait HostRunner: Send + Sync {
 /// The future of a host's program. It stays on the thread of the simulation.
 pub(crate) type ProgramFuture = Pin<Box<dyn Future<Output = ()>>>;
 
-/// A host's program. It is called for each start of the host.
-pub(crate) type Program = Arc<Mutex<dyn FnMut() -> ProgramFuture + Send>>;
+/// A host's program, and where it was given.
+#[derive(Clone)]
+pub(crate) struct Program {
+    /// Called for each start of the host.
+    pub(crate) start: Arc<Mutex<dyn FnMut() -> ProgramFuture + Send>>,
+    pub(crate) site: &'static Location<'static>,
+}
 
 /// What the world needs of `runtime`.
 pub(crate) trait WorldHooks: Send + Sync {
@@ -58,6 +64,9 @@ pub(crate) trait WorldHooks: Send + Sync {
     /// Returns the reports of deadlocks, if there are any. No task is ready when it is called.
     fn find_deadlock(&self, world: &World) -> Option<String>;
 
+    /// Describes what the tasks of all hosts wait for.
+    fn describe_waits(&self, world: &World) -> String;
+
     /// Tells why nothing can happen any more. Returns the reports of deadlocks, or a dump of each
     /// host.
     fn explain_stuck(&self, world: &World) -> (super::FailureKind, String);
@@ -68,7 +77,7 @@ pub(super) struct HostEntry {
     /// `None` while the host is down.
     pub(super) runner: Option<Arc<dyn HostRunner>>,
     /// `None` for the host of `block_on`, which has none and cannot be restarted.
-    program: Option<Program>,
+    pub(super) program: Option<Program>,
     /// The clock of the last start.
     pub(super) time: Option<Arc<HostTime>>,
     drift_ppm: i32,
@@ -113,7 +122,7 @@ impl World {
     }
 
     /// Creates what the runtime of a host knows about it, with a clock that starts now.
-    pub(crate) fn simulated_host(self: &Arc<Self>, id: HostId) -> SimulatedHost {
+    pub(crate) fn simulated_host(&self, id: HostId) -> SimulatedHost {
         let mut state = self.lock();
         let entry = &mut state.hosts[id.index()];
         // The wall clock goes on from the last start.
@@ -121,11 +130,12 @@ impl World {
         let time = HostTime::new(self.time.clone(), entry.drift_ppm);
         time.step_wall(ahead_ns);
         entry.time = Some(time.clone());
-        SimulatedHost { world: self.clone(), id, time }
+        let world = self.me.upgrade().expect("the caller has a reference");
+        SimulatedHost { world, id, time }
     }
 
     /// Starts a host that is down.
-    pub(crate) fn start_host(self: &Arc<Self>, id: HostId) {
+    pub(crate) fn start_host(&self, id: HostId) {
         let (name, program) = {
             let state = self.lock();
             let entry = &state.hosts[id.index()];
@@ -150,9 +160,18 @@ impl World {
         if let Some(network) = self.network.get() {
             network.host_down(id);
         }
-        let outer = std::mem::replace(&mut self.lock().current, id);
-        runner.shut_down();
-        self.lock().current = outer;
+        let outer = {
+            let mut state = self.lock();
+            let entry = &mut state.hosts[id.index()];
+            entry.pauses += 1;
+            entry.is_paused = false;
+            let stopping = state.stopping.replace(id);
+            (std::mem::replace(&mut state.current, id), stopping)
+        };
+        self.call_program(id, || runner.shut_down());
+        drop(runner);
+        let mut state = self.lock();
+        (state.current, state.stopping) = outer;
     }
 
     /// Takes all hosts down but the first, and forgets their programs.
@@ -161,7 +180,7 @@ impl World {
         while index < self.lock().hosts.len() {
             self.stop_host(HostId(index as u32));
             let program = self.lock().hosts[index].program.take();
-            drop(program);
+            self.call_program(HostId(index as u32), || drop(program));
             index += 1;
         }
     }
@@ -191,8 +210,13 @@ impl World {
     /// Returns the host of this name.
     pub(crate) fn host_of_name(&self, name: &str) -> Option<HostId> {
         let state = self.lock();
-        let index = state.hosts.iter().skip(1).position(|host| &*host.name == name)?;
-        Some(HostId(index as u32 + 1))
+        // The hosts of an earlier `block_on` have no program any more.
+        let is_named = |&(index, host): &(usize, &HostEntry)| {
+            let is_there = index == HostId::FIRST.index() || host.program.is_some();
+            is_there && &*host.name == name
+        };
+        let (index, _) = state.hosts.iter().enumerate().skip(1).find(is_named)?;
+        Some(HostId(index as u32))
     }
 
     /// Returns whether a host is up.
@@ -257,16 +281,21 @@ impl World {
     /// That may be another host, or an event. A thread outside of the simulation makes the run fail,
     /// since the time of its wake-up is not the seed's choice.
     pub(crate) fn mark_ready_from_outside(&self, host: HostId) {
+        self.refuse_foreign(host);
+        self.mark_ready(host);
+    }
+
+    /// Fails the run if the calling thread is not the one that runs it.
+    pub(super) fn refuse_foreign(&self, host: HostId) {
         let thread = self.lock().thread;
         if thread.is_some_and(|thread| thread != thread::current().id()) {
-            let text = "a thread outside of the simulation has woken or spawned a task of it. When that \
-                        happens is not decided by the seed, so the run could not be repeated. Use \
-                        `spawn_blocking`, whose closures run inside the simulation, or let the thread \
-                        end before the simulation begins."
+            let text = "a thread outside of the simulation has woken or spawned a task of it, or made a \
+                        choice for it. When that happens is not decided by the seed, so the run could \
+                        not be repeated. Use `spawn_blocking`, whose closures run inside the \
+                        simulation, or let the thread end before the simulation begins."
                 .to_owned();
             self.fail(super::FailureKind::ForeignThread, host, text);
         }
-        self.mark_ready(host);
     }
 }
 

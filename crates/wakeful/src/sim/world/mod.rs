@@ -45,7 +45,7 @@ use hosts::HostEntry;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::panic::Location;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::thread::ThreadId;
 use std::time::Duration;
 
@@ -67,6 +67,10 @@ pub(crate) struct WorldSettings {
     /// A `Simulation` runs the world: the panic of any task fails the run, and the failure is returned
     /// and not printed as a panic of `block_on`.
     pub(crate) is_supervised: bool,
+    /// In a supervised run, only a panic that no code observes is a failure.
+    pub(crate) allows_observed_panics: bool,
+    /// A run fails when its time reaches this.
+    pub(crate) time_limit: Duration,
 }
 
 impl WorldSettings {
@@ -74,7 +78,15 @@ impl WorldSettings {
 
     pub(crate) fn new(seed: u64, strategy: Box<dyn Strategy>) -> Self {
         let max_polls_at_once = Self::MAX_POLLS_AT_ONCE;
-        Self { seed, strategy, window: None, max_polls_at_once, is_supervised: false }
+        Self {
+            seed,
+            strategy,
+            window: None,
+            max_polls_at_once,
+            is_supervised: false,
+            allows_observed_panics: false,
+            time_limit: Duration::MAX,
+        }
     }
 }
 
@@ -100,6 +112,9 @@ struct State {
     polls: u64,
     polls_at_once: u64,
     max_polls_at_once: u64,
+    time_limit_ns: u64,
+    /// The host that is shut down at the moment. Its destructors have no effect on others.
+    stopping: Option<HostId>,
     failure: Option<Failure>,
     /// When to look for deadlocks next.
     next_scan_ns: u64,
@@ -107,11 +122,13 @@ struct State {
 
 /// The hosts of one simulation, and everything that they share.
 pub(crate) struct World {
+    me: Weak<World>,
     pub(crate) seed: u64,
     pub(crate) time: Arc<WorldTime>,
     /// The ids of the tasks of all hosts.
     pub(crate) ids: IdSource,
     pub(crate) is_supervised: bool,
+    pub(crate) allows_observed_panics: bool,
     /// Set before the first host is added.
     pub(crate) hooks: OnceLock<Arc<dyn WorldHooks>>,
     /// Set before the first step, if hosts have sockets.
@@ -121,12 +138,22 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(settings: WorldSettings) -> Arc<Self> {
-        let WorldSettings { seed, strategy, window, max_polls_at_once, is_supervised } = settings;
-        Arc::new(Self {
+        let WorldSettings {
+            seed,
+            strategy,
+            window,
+            max_polls_at_once,
+            is_supervised,
+            allows_observed_panics,
+            time_limit,
+        } = settings;
+        Arc::new_cyclic(|me| Self {
+            me: me.clone(),
             seed,
             time: WorldTime::new(),
             ids: IdSource::own(),
             is_supervised,
+            allows_observed_panics,
             hooks: OnceLock::new(),
             network: OnceLock::new(),
             state: Mutex::new(State {
@@ -145,6 +172,8 @@ impl World {
                 polls: 0,
                 polls_at_once: 0,
                 max_polls_at_once,
+                time_limit_ns: u64::try_from(time_limit.as_nanos()).unwrap_or(u64::MAX),
+                stopping: None,
                 failure: None,
                 next_scan_ns: FIRST_SCAN_NS,
             }),
@@ -250,7 +279,11 @@ impl World {
         range: Range<'_>,
         site: Option<&'static Location<'static>>,
     ) -> u64 {
+        self.refuse_foreign(host);
         let mut state = self.lock();
+        if state.stopping.is_some() {
+            return 0; // in a destructor of a host that is killed, whose work has no consequences
+        }
         let context = ChoiceContext { step: state.steps, task: state.current_task, site };
         let value = state.oracle.choose(kind, host, range, context);
         let payload = value << 8 | kind as u64;

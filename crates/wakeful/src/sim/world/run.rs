@@ -4,6 +4,7 @@ use super::{FailureKind, HostId, HostRunner, MAX_CUT, State, World};
 use crate::sim::hash::EventKind;
 use crate::sim::oracle::{ChoiceContext, ChoiceKind, Range};
 use std::cmp::Reverse;
+use std::mem::take;
 use std::panic;
 use std::sync::Arc;
 use std::thread;
@@ -28,10 +29,19 @@ pub(crate) struct RunningGuard<'a>(&'a World);
 
 impl Drop for RunningGuard<'_> {
     fn drop(&mut self) {
-        self.0.stop_all();
-        self.0.set_runner(HostId::FIRST, None);
-        let mut state = self.0.lock();
-        (state.thread, state.current, state.current_task) = (None, HostId::WORLD, 0);
+        let world = self.0;
+        world.stop_all();
+        world.set_runner(HostId::FIRST, None);
+        world.set_paused(HostId::FIRST, false);
+        // They may hold the world itself.
+        let (checks, events, deferred) = {
+            let mut state = world.lock();
+            (state.thread, state.current, state.current_task) = (None, HostId::WORLD, 0);
+            (take(&mut state.checks), take(&mut state.events), take(&mut state.deferred))
+        };
+        world.call_program(HostId::WORLD, || drop(checks));
+        world.call_program(HostId::WORLD, || drop(events));
+        world.call_program(HostId::WORLD, || drop(deferred));
     }
 }
 
@@ -71,8 +81,15 @@ impl World {
         state.current = HostId::WORLD;
         state.list(HostId::FIRST);
         drop(state);
+        self.end_step();
+    }
+
+    /// Calls the actions that the step has deferred, and the conditions.
+    fn end_step(&self) {
         self.run_deferred();
         self.check();
+        // Conditions may defer actions as well.
+        self.run_deferred();
     }
 
     /// Polls the task that the oracle chooses. Returns `None` if there is no ready task.
@@ -91,13 +108,10 @@ impl World {
         if runner.ready() > 0 {
             state.list(host);
         }
-        let (is_calm, is_unchecked) = (state.deferred.is_empty(), state.checks.is_empty());
+        let is_calm = state.deferred.is_empty() && state.checks.is_empty();
         drop(state);
         if !is_calm {
-            self.run_deferred();
-        }
-        if !is_unchecked {
-            self.check();
+            self.end_step();
         }
         Some(Stepped::Polled)
     }
@@ -106,12 +120,27 @@ impl World {
     pub(crate) fn advance(&self) -> Stepped {
         let Some(at_ns) = self.next_due_ns() else { return Stepped::Stuck };
         self.scan_if_due(at_ns);
+        let is_later = at_ns > self.now_ns();
+        let elapsed = self.elapsed();
+        let is_too_late = {
+            let mut state = self.lock();
+            if is_later {
+                state.polls_at_once = 0;
+            } else {
+                // A step that does not move the time counts as a poll: it might repeat for ever.
+                state.count_at_once(HostId::WORLD, elapsed);
+            }
+            at_ns > state.time_limit_ns
+        };
+        if is_too_late {
+            self.fail_time_limit();
+            return Stepped::Failed;
+        }
         self.time.advance_to(at_ns);
         let now_ns = self.now_ns();
         let last = {
             let mut state = self.lock();
             state.steps += 1;
-            state.polls_at_once = 0;
             state.record(now_ns, HostId::WORLD, EventKind::Advance, 0, None);
             state.scheduled
         };
@@ -184,6 +213,17 @@ impl World {
         panic!("{}", self.failure_text());
     }
 
+    /// Fails the run because the next event comes after the time limit.
+    fn fail_time_limit(&self) {
+        let limit = Duration::from_nanos(self.lock().time_limit_ns);
+        let waits = self.hooks.get().map_or(String::new(), |hooks| hooks.describe_waits(self));
+        let text = format!(
+            "the program has not returned within {limit:?} of simulated time. If it needs more, set \
+             `Simulation::time_limit`.{waits}"
+        );
+        self.fail(FailureKind::TimeLimit, HostId::WORLD, text);
+    }
+
     /// Fails the run because nothing can ever happen again.
     pub(crate) fn fail_stuck(&self) {
         let hooks = self.hooks.get().expect("set before the run");
@@ -197,12 +237,18 @@ impl State {
     fn count_poll(&mut self, host: HostId, now: Duration) {
         self.steps += 1;
         self.polls += 1;
+        self.count_at_once(host, now);
+    }
+
+    /// Counts a poll, or a step that does not move the time, since the time last moved.
+    fn count_at_once(&mut self, host: HostId, now: Duration) {
         self.polls_at_once += 1;
         if self.polls_at_once == self.max_polls_at_once {
             let text = format!(
                 "{} polls without a step of the time: tasks wake each other or themselves, and the \
                  time moves only when no task can run. Let the loop wait for something, or \
-                 `time::sleep` in it.",
+                 `time::sleep` in it. If the program needs that many, set \
+                 `Simulation::livelock_after`.",
                 self.max_polls_at_once
             );
             self.fail(FailureKind::Livelock, host, now, text);

@@ -238,7 +238,7 @@ fn an_eventual_condition_has_until_its_deadline_to_hold_once() {
         fixture.run();
         fixture.world.result().failure.map(|failure| failure.kind)
     };
-    assert_eq!((run(49), run(51)), (Some(FailureKind::Eventually), None));
+    assert_eq!((run(49), run(50), run(51)), (Some(FailureKind::Eventually), None, None));
 }
 
 #[test]
