@@ -285,7 +285,7 @@ impl World {
         self.mark_ready(host);
     }
 
-    /// Fails the run if the calling thread is not the one that runs it.
+    /// Fails the run if the calling thread is another than that of the simulation.
     pub(super) fn refuse_foreign(&self, host: HostId) {
         let thread = self.lock().thread;
         if thread.is_some_and(|thread| thread != thread::current().id()) {
