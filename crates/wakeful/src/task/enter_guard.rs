@@ -7,26 +7,18 @@ use std::cell::Cell;
 
 /// Whether this thread runs tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 enum Entered {
     No,
-    /// It does, and no other thread could run them meanwhile.
-    Yes,
-    /// It does. The scheduler can hand its tasks to another thread while this one blocks.
-    YesMayBlockInPlace,
-    /// It runs a simulation, with all tasks and closures of it.
-    Simulating,
-}
-
-impl Entered {
-    #[inline]
-    fn yes(may_block_in_place: bool) -> Self {
-        if may_block_in_place { Entered::YesMayBlockInPlace } else { Entered::Yes }
-    }
+    Yes {
+        /// The scheduler can hand its tasks to another thread while this one blocks.
+        may_block_in_place: bool,
+    },
 }
 
 thread_local! {
     static DRIVING: Cell<Entered> = const { Cell::new(Entered::No) };
+    /// The tasks that this thread runs are those of a simulation. Read to tell why it must not block.
+    static SIMULATING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Restores the former state of the thread when it is dropped.
@@ -42,21 +34,16 @@ pub(crate) struct EnterGuard(Entered);
 pub(crate) fn start_driving(may_block_in_place: bool) -> EnterGuard {
     let driving = DRIVING.get();
     if driving != Entered::No {
-        refuse_nested(driving);
+        refuse_nested();
     }
-    DRIVING.set(Entered::yes(may_block_in_place));
+    DRIVING.set(Entered::Yes { may_block_in_place });
     EnterGuard(driving)
-}
-
-/// Marks a thread that runs tasks as one that runs a simulation, until the guard is dropped.
-pub(crate) fn mark_simulating() -> EnterGuard {
-    EnterGuard(DRIVING.replace(Entered::Simulating))
 }
 
 #[cold]
 #[track_caller]
-fn refuse_nested(driving: Entered) -> ! {
-    if driving == Entered::Simulating {
+fn refuse_nested() -> ! {
+    if SIMULATING.get() {
         panic!(
             "`block_on` was called inside a simulation, which runs on this one thread, closures of \
              `spawn_blocking` included: nothing could run meanwhile. Await the future in a task \
@@ -72,6 +59,21 @@ fn refuse_nested(driving: Entered) -> ! {
     );
 }
 
+/// Ends the simulation of the thread when it is dropped.
+pub(crate) struct SimulatingGuard(());
+
+/// Marks a thread that runs tasks as one that runs a simulation, until the guard is dropped.
+pub(crate) fn mark_simulating() -> SimulatingGuard {
+    SIMULATING.set(true);
+    SimulatingGuard(())
+}
+
+impl Drop for SimulatingGuard {
+    fn drop(&mut self) {
+        SIMULATING.set(false);
+    }
+}
+
 impl Drop for EnterGuard {
     fn drop(&mut self) {
         DRIVING.set(self.0);
@@ -85,19 +87,20 @@ impl Drop for EnterGuard {
 /// If this thread runs tasks.
 #[track_caller]
 pub(crate) fn check_may_block() {
-    match DRIVING.get() {
-        Entered::No => {}
-        Entered::Simulating => panic!(
-            "a function that blocks its thread was called inside a simulation, which runs on this one \
-             thread, closures of `spawn_blocking` included: nothing could run meanwhile. Use the \
-             asynchronous counterpart in a task instead."
-        ),
-        Entered::Yes | Entered::YesMayBlockInPlace => panic!(
+    if is_driving() {
+        if SIMULATING.get() {
+            panic!(
+                "a function that blocks its thread was called inside a simulation, which runs on this \
+                 one thread, closures of `spawn_blocking` included: nothing could run meanwhile. Use \
+                 the asynchronous counterpart in a task instead."
+            );
+        }
+        panic!(
             "Cannot block the current thread from within a runtime. This happens because a \
              function attempted to block the current thread while the thread is being used to \
              drive asynchronous tasks. Use the asynchronous counterpart, or wrap the call in \
              `task::block_in_place` or `task::spawn_blocking`."
-        ),
+        );
     }
 }
 
@@ -121,9 +124,9 @@ pub(crate) enum BlockInPlace {
 pub(crate) fn block_in_place() -> BlockInPlace {
     match DRIVING.get() {
         Entered::No => BlockInPlace::NotDriving,
-        Entered::Simulating => BlockInPlace::Simulating,
-        Entered::YesMayBlockInPlace => BlockInPlace::Allowed,
-        Entered::Yes => BlockInPlace::Refused,
+        Entered::Yes { .. } if SIMULATING.get() => BlockInPlace::Simulating,
+        Entered::Yes { may_block_in_place: true } => BlockInPlace::Allowed,
+        Entered::Yes { may_block_in_place: false } => BlockInPlace::Refused,
     }
 }
 
@@ -135,8 +138,8 @@ pub(crate) fn stop_driving() -> EnterGuard {
 /// Forbids `block_in_place` until the guard is dropped: the future being polled is not `Send`.
 pub(crate) fn forbid_block_in_place() -> EnterGuard {
     let before = DRIVING.get();
-    if before == Entered::YesMayBlockInPlace {
-        DRIVING.set(Entered::Yes);
+    if before != Entered::No {
+        DRIVING.set(Entered::Yes { may_block_in_place: false });
     }
     EnterGuard(before)
 }
