@@ -152,7 +152,7 @@ const EXPECTED: &str = "expected one of: `flavor`, `worker_threads`, `start_paus
 const EXPECTED_OF_TEST: &str = "expected one of: `flavor`, `worker_threads`, `start_paused`, `crate`, `unhandled_panic`, `name`, `timeout`.";
 
 /// A value, and the tokens that it was parsed from.
-type Given<T> = Option<(T, Range<usize>)>;
+pub(crate) type Given<T> = Option<(T, Range<usize>)>;
 
 /// The options read so far, each with its tokens for the error messages of the last checks.
 #[derive(Default)]
@@ -339,7 +339,12 @@ impl Collected {
 }
 
 /// Sets an option. Returns an error if it is already set.
-fn set_once<T>(option: &mut Given<T>, name: &str, value: T, at: Range<usize>) -> Result<(), Error> {
+pub(crate) fn set_once<T>(
+    option: &mut Given<T>,
+    name: &str,
+    value: T,
+    at: Range<usize>,
+) -> Result<(), Error> {
     match option {
         Some(_) => Err(Error::new(at, format!("`{name}` set multiple times."))),
         None => {
@@ -420,10 +425,10 @@ fn unhandled_panic(text: &str) -> Result<UnhandledPanic, String> {
 }
 
 /// A literal; `true` and `false` included.
-struct Literal<'t>(&'t str);
+pub(crate) struct Literal<'t>(&'t str);
 
 /// Returns the literal, if `tokens` are exactly one.
-fn literal(tokens: &[Token]) -> Option<Literal<'_>> {
+pub(crate) fn literal(tokens: &[Token]) -> Option<Literal<'_>> {
     match tokens {
         [Token::Literal(text)] => Some(Literal(text)),
         [Token::Ident(word)] if word == "true" || word == "false" => Some(Literal(word)),
@@ -433,7 +438,7 @@ fn literal(tokens: &[Token]) -> Option<Literal<'_>> {
 
 impl<'t> Literal<'t> {
     /// Returns the content of a string literal. Escapes stay as they are: no valid value has any.
-    fn text(&self) -> Option<&'t str> {
+    pub(crate) fn text(&self) -> Option<&'t str> {
         let unquoted = |text: &'t str| text.strip_prefix('"')?.strip_suffix('"');
         match self.0.strip_prefix('r') {
             Some(raw) => unquoted(raw.trim_matches('#')),
@@ -444,7 +449,7 @@ impl<'t> Literal<'t> {
     /// Returns the value of an integer literal.
     ///
     /// It may have any base, and a suffix such as `usize`.
-    fn integer(&self) -> Option<Result<usize, ParseIntError>> {
+    pub(crate) fn integer(&self) -> Option<Result<usize, ParseIntError>> {
         let text = self.0.replace('_', "");
         let (radix, digits) = match text.get(..2) {
             Some("0x") => (16, &text[2..]),
@@ -465,7 +470,7 @@ impl<'t> Literal<'t> {
 }
 
 /// Returns whether `text` is a path: names with `::` between them, optionally after a leading `::`.
-fn is_path(text: &str) -> bool {
+pub(crate) fn is_path(text: &str) -> bool {
     let is_name = |name: &str| {
         let name = name.trim();
         let mut chars = name.strip_prefix("r#").unwrap_or(name).chars();

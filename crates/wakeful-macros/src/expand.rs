@@ -10,6 +10,7 @@ use proc_macro::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree}
 
 use crate::args::{CratePath, Entry, Features, Flavor, Kind, Options, TargetCrate, UnhandledPanic};
 use crate::function::{Function, OutputKind};
+use crate::sim_args::SimOptions;
 use crate::token::{Bracket, Error, Token};
 
 /// The new body. The runtime is declared before the future, so that it outlives the future. The
@@ -72,6 +73,33 @@ pub(crate) fn expand(entry: Entry, args: TokenStream, item: TokenStream) -> Toke
     expansion
 }
 
+/// The body of a test in a simulation. The function itself stays as it is, inside of the new one.
+const SIM_BODY: &str = r#"
+    FUNCTION
+    CRATE::sim::run_test(
+        ::core::concat!(::core::module_path!(), "::", ::core::stringify!(NAME)),
+        SEEDS,
+        STRATEGY,
+        |sim| { let _ = &sim; NAME(ARGUMENT) },
+    )
+"#;
+
+/// Expands the attribute `#[sim]` with these arguments on this item.
+pub(crate) fn expand_sim(args: TokenStream, item: TokenStream) -> TokenStream {
+    let args = Source::new(args);
+    let source = Source::new(item.clone());
+    let parsed = Function::parse(&source.tokens)
+        .and_then(|function| Ok((function.check_sim(&source.tokens)?, function)));
+    let (has_argument, function) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => return TokenStream::from_iter([source.compile_error(&error), item]),
+    };
+    match SimOptions::parse(&args.tokens) {
+        Ok(options) => source.sim_test(&function, has_argument, &options, &args),
+        Err(error) => TokenStream::from_iter([args.compile_error(&error), item]),
+    }
+}
+
 /// Tokens in two forms: those of the compiler, and plain data for the parser, at equal positions.
 struct Source {
     trees: Vec<TokenTree>,
@@ -101,6 +129,41 @@ impl Source {
         group.set_span(end);
         tokens.push(group.into());
         TokenStream::from_iter(tokens)
+    }
+
+    /// Returns the synchronous test, which runs the function in simulations.
+    fn sim_test(
+        &self,
+        function: &Function,
+        has_argument: bool,
+        options: &SimOptions,
+        args: &Source,
+    ) -> TokenStream {
+        let attributes_end = function.attributes.last().map_or(0, |last| last.end);
+        let span = Span::mixed_site().located_at(self.trees[function.name].span());
+        let start = function.r#async.unwrap_or(function.at);
+        let seeds = match options.seeds {
+            Some(seeds) => format!("::core::option::Option::Some({seeds})"),
+            None => "::core::option::Option::None".to_owned(),
+        };
+        let strategy = match options.strategy {
+            Some(at) => args.stream(at..at + 1),
+            None => TokenTree::from(Literal::string("swarm")).into(),
+        };
+        let holes = [
+            ("FUNCTION", self.stream(start..self.trees.len())),
+            ("CRATE", crate_path(TargetCrate::Wakeful, options.crate_path.as_ref(), args)),
+            ("NAME", self.stream(function.name..function.name + 1)),
+            ("SEEDS", template(&seeds, span, &[])),
+            ("STRATEGY", strategy),
+            ("ARGUMENT", template(if has_argument { "sim" } else { "" }, span, &[])),
+        ];
+        let mut expansion = self.stream(0..attributes_end);
+        expansion.extend(template("#[::core::prelude::v1::test]", Span::call_site(), &[]));
+        expansion.extend(self.stream(function.at..function.name + 1));
+        expansion.extend(template("()", span, &[]));
+        expansion.extend([braces(template(SIM_BODY, span, &holes), span)]);
+        expansion
     }
 
     /// Returns the synchronous function, which runs the old body on a new runtime.
@@ -160,7 +223,7 @@ impl Source {
             Kind::Main => TokenStream::new(),
         };
         let name_span = Span::mixed_site().located_at(self.trees[function.name].span());
-        let runtime_crate = crate_path(entry, options, args);
+        let runtime_crate = crate_path(entry.target, options.crate_path.as_ref(), args);
         let name = self.trees[function.name].to_string();
         let constructor = match options.flavor {
             Flavor::MultiThread => "new_multi_thread",
@@ -238,8 +301,8 @@ fn settings(
 ///
 /// The default is the crate `::wakeful`. For the tokio shim it is the name `tokio`, resolved where
 /// the function is, as with tokio: programs re-export tokio and rely on it.
-fn crate_path(entry: Entry, options: &Options, args: &Source) -> TokenStream {
-    match (&options.crate_path, entry.target) {
+fn crate_path(target: TargetCrate, path: Option<&CratePath>, args: &Source) -> TokenStream {
+    match (path, target) {
         (Some(CratePath::Tokens(range)), _) => args.stream(range.clone()),
         (Some(CratePath::Text { path, at }), _) => template(path, args.trees[*at].span(), &[]),
         (None, TargetCrate::Wakeful) => template("::wakeful", Span::call_site(), &[]),

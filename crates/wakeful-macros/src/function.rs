@@ -117,6 +117,20 @@ impl Function {
         Ok(())
     }
 
+    /// Checks that this function can be a test in a simulation. Returns whether it has an argument.
+    pub(crate) fn check_sim(&self, tokens: &[Token]) -> Result<bool, Error> {
+        self.check(tokens, Kind::Test)?;
+        let params = tokens[self.params].inside(Bracket::Round).unwrap_or_default();
+        let commas = params.iter().filter(|token| token.is_punct(',')).count();
+        let has_trailing_comma = params.last().is_some_and(|token| token.is_punct(','));
+        if commas > usize::from(has_trailing_comma) || self.params != self.name + 1 {
+            let message =
+                "a test in a simulation has no generics, and at most one argument: the `Sim`";
+            return Err(Error::new(self.params..self.params + 1, message));
+        }
+        Ok(!params.is_empty())
+    }
+
     /// Returns the kind of the return type.
     pub(crate) fn output_kind(&self, tokens: &[Token]) -> OutputKind {
         fn has_impl(tokens: &[Token]) -> bool {
@@ -298,6 +312,20 @@ mod tests {
         assert_eq!(check("async fn main(x: u8) {}", Kind::Main), Err((arguments, 3..4)));
         assert_eq!(check("async fn other(x: u8) {}", Kind::Main), Ok(()));
         assert_eq!(check("async fn main(x: u8) {}", Kind::Test), Ok(()));
+    }
+
+    #[test]
+    fn a_test_in_a_simulation_has_at_most_one_argument() {
+        let check = |text: &str| {
+            let (tokens, function) = parse(text);
+            function.check_sim(&tokens).map_err(|error| error.at)
+        };
+        assert_eq!(check("async fn f() {}"), Ok(false));
+        assert_eq!(check("async fn f(sim: Sim) -> u8 {}"), Ok(true));
+        assert_eq!(check("async fn f(Sim { .. }: Sim<(u8, u8)>,) {}"), Ok(true));
+        assert_eq!(check("async fn f(a: Sim, b: u8) {}"), Err(3..4));
+        assert_eq!(check("async fn f<T>(a: T) {}"), Err(6..7));
+        assert_eq!(check("fn f() {}"), Err(0..1));
     }
 
     #[test]

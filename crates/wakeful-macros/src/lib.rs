@@ -1,13 +1,14 @@
-//! The attribute macros of wakeful: `#[main]` and `#[test]`.
+//! The attribute macros of wakeful: `#[main]`, `#[test]` and `#[sim]`.
 //!
-//! Use them as `wakeful::main` and `wakeful::test`. The tokio shim re-exports `tokio_main` and
-//! `tokio_test`. An attribute macro cannot find out under which name it was called, so each crate
-//! has macros of its own.
+//! Use them as `wakeful::main`, `wakeful::test` and `wakeful::sim`. The tokio shim re-exports
+//! `tokio_main` and `tokio_test`. An attribute macro cannot find out under which name it was called, so
+//! each crate has macros of its own.
 //!
 //! | file | purpose |
 //! | --- | --- |
 //! | `token.rs` | tokens as plain data, so that the parser can be tested |
 //! | `args.rs` | parses and checks the arguments |
+//! | `sim_args.rs` | parses the arguments of `#[sim]` |
 //! | `function.rs` | finds the parts of the function |
 //! | `expand.rs` | converts the compiler's tokens, and assembles the expansion |
 //!
@@ -21,6 +22,7 @@ use args::{Entry, Kind, TargetCrate};
 mod args;
 mod expand;
 mod function;
+mod sim_args;
 mod token;
 
 /// Turns an `async fn` into an ordinary function that runs it on a new runtime.
@@ -126,6 +128,39 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn test(args: TokenStream, item: TokenStream) -> TokenStream {
     expand::expand(Entry { kind: Kind::Test, target: TargetCrate::Wakeful }, args, item)
+}
+
+/// Runs an `async fn` as a test in a simulation, under many seeds.
+///
+/// # Examples
+///
+/// ```ignore (needs the crate wakeful)
+/// use wakeful::sim::Sim;
+///
+/// #[wakeful::sim(seeds = 5_000)]
+/// async fn the_counter_is_exact(sim: Sim) {
+///     let server = sim.host("server", || async { /* … */ });
+///     // …
+/// }
+/// ```
+///
+/// The function may have one argument, the `Sim`, and may return `()` or a `Result`. Other attributes
+/// are kept: `#[should_panic]`, `#[ignore]`, `#[cfg(…)]`.
+///
+/// The test fails at the first seed whose run fails: a panic, a deadlock, a task that can never be
+/// woken, and so on. The failure is shrunk to the choices that matter. It is printed with the commands
+/// that repeat it. docs/SIMULATION.md in the repository explains the text.
+///
+/// # Arguments
+///
+/// | argument | meaning |
+/// | --- | --- |
+/// | `seeds = 5_000` | how many seeds are run; 1,000 by default |
+/// | `strategy = "pct(3)"` | the order of the tasks, instead of one that each seed draws; `sim::Explorer::strategy` lists them |
+/// | `crate = "path"` | the path of the crate wakeful, if it has another name |
+#[proc_macro_attribute]
+pub fn sim(args: TokenStream, item: TokenStream) -> TokenStream {
+    expand::expand_sim(args, item)
 }
 
 /// [`main`](macro@main) for the tokio shim, the crate named `tokio`.

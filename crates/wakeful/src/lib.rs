@@ -64,10 +64,10 @@
 //! | [`process`] | child processes |
 //! | [`signal`] | Ctrl-C and other signals |
 //! | [`inspect`] | reports, dumps, and a live page of the runtime |
-//! | [`sim`] | simulation: the same program in an order that a seed decides |
+//! | [`sim`](mod@sim) | simulation: the same program in an order that a seed decides |
 //!
 //! Macros: [`select!`], [`join!`], [`try_join!`], [`pin!`], and the attributes
-//! [`#[main]`](macro@main) and [`#[test]`](macro@test).
+//! [`#[main]`](macro@main), [`#[test]`](macro@test) and [`#[sim]`](macro@crate::sim).
 //!
 //! # Cargo features
 //!
@@ -104,6 +104,9 @@
 //! | `WAKEFUL_REPORT` | which reports are delivered, `off`, `proven` or `all`, and how, `text` or `json` |
 //! | `WAKEFUL_REPORTS` | appends each report to this file |
 //! | `WAKEFUL_BACKTRACE` | `full`: the stacks of reports show the frames of libraries |
+//! | `WAKEFUL_SIM_SEED` | runs this seed of a simulation alone |
+//! | `WAKEFUL_SIM_SEEDS` | the seeds of every search by simulation |
+//! | `WAKEFUL_SIM_REPLAY` | repeats a shrunk failure of a simulation |
 //! | `WAKEFUL_FILE_BACKEND` | how file operations run: `auto`, `uring` or `pool` |
 //!
 //! `docs/CONFIGURATION.md` in the repository has the details. ARCHITECTURE.md draws how a task
@@ -151,4 +154,4 @@ mod watchdog;
 pub use task::spawn;
 
 #[cfg(feature = "macros")]
-pub use wakeful_macros::{main, test};
+pub use wakeful_macros::{main, sim, test};

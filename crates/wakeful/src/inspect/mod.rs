@@ -53,7 +53,7 @@ pub(crate) use report::{SHOWN_THREADS, fatal_panic_text, panic_text};
 pub use shutdown_report::ShutdownReport;
 pub use snapshot::{RuntimeSnapshot, Snapshot, SpawnGroup, WaitGroup, snapshot};
 pub use stack::StackFrame;
-pub(crate) use stack::{is_library_source, stack_text};
+pub(crate) use stack::{Stack, is_library_source, stack_text};
 pub(crate) use task_data::defer_drops;
 pub use task_info::TaskInfo;
 pub(crate) use tokio_names::{

@@ -74,7 +74,7 @@ pub enum RuntimeFlavor {
     CurrentThread,
     /// Tasks run on worker threads.
     MultiThread,
-    /// Tasks run in a [simulation](crate::sim), on the thread that is in `block_on`.
+    /// Tasks run in a [simulation](mod@crate::sim), on the thread that is in `block_on`.
     Simulated,
 }
 

@@ -20,6 +20,7 @@ use crate::task::context as task_context;
 use crate::task::origin::Origin;
 use std::collections::BTreeMap;
 use std::io;
+use std::panic::Location;
 use std::sync::{Arc, Mutex, Weak};
 
 /// A host that is up, as the world holds it.
@@ -52,6 +53,10 @@ impl HostRunner for RunningHost {
 
     fn task_id(&self, index: usize) -> u64 {
         self.scheduler().ready_task_id(index)
+    }
+
+    fn task_site(&self, index: usize) -> &'static Location<'static> {
+        self.scheduler().ready_task_site(index)
     }
 
     fn poll(&self, index: usize, budget: Option<u8>) {

@@ -68,20 +68,32 @@
 //! - `hash`: the rolling hash of a run, and where two runs differ.
 //! - `world`: the hosts, the event heap, the time, and the step that the run repeats.
 //! - `socket`: how the sockets of `net` reach the network of the world.
-//! - `api`: what the user calls. Alone in `sim`, it uses the runtime.
+//! - `strategy`: in which order tasks run, which polls are cut short, and which faults happen.
+//! - `shrink`: finds few choices with which a run still fails.
+//! - `api`: what the user calls for one run. `explore`: runs many seeds, and shrinks a failure. These two
+//!   use the runtime.
 //!
 //! The world holds the runners of its hosts, which hold the runtimes. A runtime holds its world in its
 //! environment. The world lets go of a host when that goes down, and of all at the end of `block_on`.
 
 #[cfg(all(feature = "rt", feature = "sync"))]
 mod api;
+#[cfg(all(feature = "rt", feature = "sync"))]
+mod explore;
 pub(crate) mod hash;
 pub(crate) mod oracle;
+pub(crate) mod shrink;
 pub(crate) mod socket;
+pub(crate) mod strategy;
 pub(crate) mod world;
 
 #[cfg(all(feature = "rt", feature = "sync"))]
 pub use api::{
     Host, HostClock, Outcome, ProgramOutput, Sim, Simulation, choose, maybe, system_time,
 };
+#[cfg(all(feature = "rt", feature = "sync"))]
+#[doc(hidden)]
+pub use explore::run_test;
+#[cfg(all(feature = "rt", feature = "sync"))]
+pub use explore::{ExploreError, Explored, Explorer};
 pub use world::FailureKind;

@@ -91,6 +91,8 @@ pub(crate) struct Choice<'a> {
     /// The number of the choice in its stream, from 0.
     pub(crate) number: u32,
     pub(crate) range: Range<'a>,
+    /// The task for which the choice is made; 0 for none.
+    pub(crate) task: u64,
 }
 
 /// What a choice is made among.
@@ -220,7 +222,7 @@ pub(crate) struct MadeChoice {
     pub(crate) value: u64,
     /// The step of the run in which it was made. 0 if it was read from a text.
     pub(crate) step: u64,
-    /// The task that was chosen, or for which it was made; 0 for none.
+    /// The task or host that was chosen, or the task for which it was made; 0 for none.
     pub(crate) task: u64,
     /// Where in the program it was made, if that is known.
     pub(crate) site: Option<&'static Location<'static>>,
@@ -314,12 +316,12 @@ impl Oracle {
         let number = stream.made;
         stream.made += 1;
         self.count += 1;
-        let choice = Choice { kind, host, number, range };
+        let choice = Choice { kind, host, number, range, task: context.task };
         let value = self.strategy.choose(&choice, &mut stream.rng);
         assert!(value < len, "the strategy {:?} chose {value} of {len}", self.strategy.name());
         if value > 0 {
             let task = match range {
-                Range::Candidates(_, id) if kind == ChoiceKind::Task => id(value),
+                Range::Candidates(_, id) => id(value),
                 _ => context.task,
             };
             let ChoiceContext { step, site, .. } = context;

@@ -20,7 +20,7 @@ impl Builder {
     /// [`spawn_blocking`](crate::task::spawn_blocking). Time is virtual, and moves to the next timer
     /// when no task can run. Each choice of the runtime comes from the seed: which ready task is
     /// polled next, after how many operations a task gives way, and where `select!` begins. So equal
-    /// seeds give equal runs. See [`sim`](crate::sim) for several hosts, and for many seeds.
+    /// seeds give equal runs. See [`sim`](mod@crate::sim) for several hosts, and for many seeds.
     ///
     /// Settings of threads, of the watchdog and of the order of tasks have no effect, and neither has
     /// `start_paused`. The name of the runtime is that of its host.

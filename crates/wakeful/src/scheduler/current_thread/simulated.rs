@@ -14,6 +14,7 @@ use crate::task::arena::Arena;
 use crate::task::context;
 use crate::task::enter_guard;
 use crate::task::runnable::Runnable;
+use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::task::Poll;
@@ -98,6 +99,11 @@ impl CurrentThread {
     /// Returns the id of the ready task at this index.
     pub(crate) fn ready_task_id(&self, index: usize) -> u64 {
         self.core.queue.borrow()[index].cell_and_id().1
+    }
+
+    /// Returns where the ready task at this index was spawned.
+    pub(crate) fn ready_task_site(&self, index: usize) -> &'static Location<'static> {
+        self.core.queue.borrow()[index].meta().spawned_at()
     }
 
     /// Polls the ready task at this index, with a cut budget if there is one.

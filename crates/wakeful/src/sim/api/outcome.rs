@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Clone)]
 #[must_use = "a run may have failed"]
 pub struct Outcome {
-    pub(super) result: RunResult,
+    pub(in crate::sim) result: RunResult,
     /// What a panic says about the failure.
     pub(super) text: String,
 }

@@ -35,7 +35,7 @@ use std::time::Duration;
 /// ```
 #[derive(Clone)]
 pub struct Sim {
-    pub(super) world: Arc<World>,
+    pub(in crate::sim) world: Arc<World>,
 }
 
 /// What the program of a host may return: nothing, never, or a result, whose error fails the run.

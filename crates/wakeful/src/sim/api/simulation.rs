@@ -59,6 +59,8 @@ const KEPT_EVENTS: usize = 16_384;
 pub struct Simulation {
     seed: u64,
     strategy: Box<dyn Strategy>,
+    /// The events that are kept for a comparison with another run.
+    window: Option<(u64, usize)>,
     blocked_after: Duration,
     time_limit: Duration,
     livelock_after: u64,
@@ -75,11 +77,22 @@ impl Simulation {
         Self {
             seed,
             strategy: Box::new(Random::default()),
+            window: Some((0, KEPT_EVENTS)),
             blocked_after: Duration::from_secs(10),
             time_limit: Duration::from_secs(3600),
             livelock_after: WorldSettings::MAX_POLLS_AT_ONCE,
             allows_observed_panics: false,
         }
+    }
+
+    /// Makes the choices by this strategy, and keeps the events of this window.
+    pub(in crate::sim) fn planned(
+        mut self,
+        strategy: Box<dyn Strategy>,
+        window: Option<(u64, usize)>,
+    ) -> Self {
+        (self.strategy, self.window) = (strategy, window);
+        self
     }
 
     /// Makes the usual choice each time: first come, first served, and no faults.
@@ -227,7 +240,7 @@ impl Simulation {
             allows_observed_panics: self.allows_observed_panics,
             time_limit: self.time_limit,
             max_polls_at_once: self.livelock_after,
-            window: Some((0, KEPT_EVENTS)),
+            window: self.window,
             ..WorldSettings::new(self.seed, self.strategy)
         };
         let world = World::new(settings);

@@ -5,8 +5,9 @@ use crate::sim::oracle::{Choices, HostId};
 use crate::sim::world::World;
 use crate::sys::unwind::catch_and_forget;
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,6 +80,10 @@ pub(crate) struct RunResult {
     /// How many choices were made, benign ones included.
     pub(crate) choice_count: u64,
     pub(crate) polls: u64,
+    /// Where the tasks were spawned that a choice was about.
+    pub(crate) task_sites: BTreeMap<u64, &'static Location<'static>>,
+    /// The names of the hosts, the world first.
+    pub(crate) hosts: Vec<Arc<str>>,
     /// The simulated time.
     pub(crate) elapsed: Duration,
 }

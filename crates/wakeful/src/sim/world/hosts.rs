@@ -27,6 +27,9 @@ pub(crate) trait HostRunner: Send + Sync {
     /// Returns the id of the ready task at this index.
     fn task_id(&self, index: usize) -> u64;
 
+    /// Returns where the ready task at this index was spawned.
+    fn task_site(&self, index: usize) -> &'static Location<'static>;
+
     /// Polls the ready task at this index. It gives way before its next ready operation once it has
     /// completed `budget` of them. `None` is the full budget.
     fn poll(&self, index: usize, budget: Option<u8>);

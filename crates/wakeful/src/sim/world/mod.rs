@@ -43,7 +43,7 @@ use checks::Checks;
 use events::{Deferred, Scheduled};
 use hosts::HostEntry;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::thread::ThreadId;
@@ -106,6 +106,8 @@ struct State {
     current: HostId,
     /// The task that runs; 0 for none.
     current_task: u64,
+    /// Where the tasks were spawned that a choice was about.
+    task_sites: BTreeMap<u64, &'static Location<'static>>,
     /// The thread that runs the world.
     thread: Option<ThreadId>,
     steps: u64,
@@ -167,6 +169,7 @@ impl World {
                 checks: Checks::default(),
                 current: HostId::WORLD,
                 current_task: 0,
+                task_sites: BTreeMap::new(),
                 thread: None,
                 steps: 0,
                 polls: 0,
@@ -216,6 +219,8 @@ impl World {
             choices: state.oracle.made().clone(),
             choice_count: state.oracle.count(),
             polls: state.polls,
+            hosts: state.hosts.iter().map(|host| host.name.clone()).collect(),
+            task_sites: state.task_sites.clone(),
             elapsed: self.elapsed(),
         }
     }

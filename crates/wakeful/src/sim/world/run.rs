@@ -287,6 +287,10 @@ impl State {
         let context = ChoiceContext { task: self.current_task, ..context };
         let range = Range::Below(1 + MAX_CUT);
         let cut = self.oracle.choose(ChoiceKind::Budget, host, range, context);
+        if index > 0 || cut > 0 {
+            let site = || runner.task_site(index as usize);
+            self.task_sites.entry(self.current_task).or_insert_with(site);
+        }
         self.record(now_ns, host, EventKind::Poll, cut, None);
         (index as usize, cut.checked_sub(1).map(|budget| budget as u8))
     }

@@ -25,6 +25,10 @@ impl HostRunner for FakeHost {
         self.tasks.lock().unwrap()[index]
     }
 
+    fn task_site(&self, _index: usize) -> &'static Location<'static> {
+        Location::caller()
+    }
+
     fn poll(&self, index: usize, budget: Option<u8>) {
         let task = self.tasks.lock().unwrap().remove(index).unwrap();
         let cut = budget.map_or(String::new(), |_| " cut".to_owned());

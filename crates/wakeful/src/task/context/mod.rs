@@ -24,7 +24,8 @@ pub(crate) use waits::{
 };
 pub(super) use yields::{is_current, try_wake_current};
 pub(crate) use yields::{
-    set_budget_yield_counter, set_drains_deferred, wake_deferred, yield_out_of_budget, yield_task,
+    set_budget_end_hook, set_budget_yield_counter, set_drains_deferred, wake_deferred,
+    yield_out_of_budget, yield_task,
 };
 
 use super::arena::Arena;

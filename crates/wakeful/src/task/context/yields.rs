@@ -8,13 +8,15 @@ use super::{CONTEXT, ThreadContext};
 use crate::sys::sync::thread_local;
 use crate::sys::unwind::catch_and_forget;
 use crate::task::header::Header;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::sync::OnceLock;
 use std::task::Waker;
 
 thread_local! {
     static DEFERRED: RefCell<Vec<Waker>> = const { RefCell::new(Vec::new()) };
+    /// Called where a poll ends because its budget is spent.
+    static BUDGET_END: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
 /// How many futures inside a task are woken at once per poll when the budget is spent. The wakes of
@@ -83,12 +85,21 @@ fn yield_by_waker(waker: &Waker, site: &'static Location<'static>) {
     });
 }
 
+/// Sets a function that is called on this thread where a poll ends because its budget is spent. The
+/// stack is that of the operation that would have been next.
+pub(crate) fn set_budget_end_hook(note: fn()) {
+    BUDGET_END.with(|hook| hook.set(Some(note)));
+}
+
 /// Requeues the task of `waker` because its budget is spent. The spin detector does not count this
 /// as a self-wake.
 #[cold]
 #[track_caller]
 pub(crate) fn yield_out_of_budget(waker: &Waker) {
     let site = Location::caller();
+    if let Some(note) = BUDGET_END.with(Cell::get) {
+        note();
+    }
     CONTEXT.with(|context| {
         let own =
             context.wait_writer_of_task(waker).or_else(|| context.wait_writer_of_block_on(waker));

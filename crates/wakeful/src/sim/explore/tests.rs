@@ -1,0 +1,118 @@
+//! Tests of searches through small programs.
+
+use super::*;
+use crate::sim::Sim;
+use crate::task::yield_now;
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Two tasks add to a counter, and each gives way between reading and writing.
+async fn lost_update(_sim: Sim) {
+    let counter = Rc::new(Cell::new(0));
+    let add = |counter: Rc<Cell<u32>>| async move {
+        let before = counter.get();
+        yield_now().await;
+        counter.set(before + 1);
+    };
+    let one = crate::task::spawn_local(add(counter.clone()));
+    let other = crate::task::spawn_local(add(counter.clone()));
+    one.await.unwrap();
+    other.await.unwrap();
+    assert_eq!(counter.get(), 2, "an update is lost");
+}
+
+/// Fails only if the second task runs first.
+async fn order(_sim: Sim) {
+    let first = Rc::new(Cell::new(0));
+    let tasks = [1, 2].map(|number| {
+        let first = first.clone();
+        crate::task::spawn_local(async move {
+            if first.get() == 0 {
+                first.set(number);
+            }
+        })
+    });
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(first.get(), 1, "the second was the first");
+}
+
+#[test]
+fn a_failure_is_found_shrunk_and_confirmed() {
+    let error = Explorer::new("explore::tests::a_failure_is_found").run(order).unwrap_err();
+    let text = error.to_string();
+    assert_eq!(error.kind(), Some(FailureKind::Panic), "{text}");
+    assert_eq!(error.choices(), Some(1), "{text}");
+    assert!(error.runs() < 20, "{text}");
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].contains(": panic after 0 s simulated; strategy "), "{text}");
+    assert!(lines[1].contains("shrunk from") && lines[1].contains("to 1 ("), "{text}");
+    assert!(lines[2].contains("    1. task ") && lines[2].ends_with(") runs first"), "{text}");
+    assert!(text.contains("the second was the first"), "{text}");
+    assert!(text.contains("panicked    at crates/wakeful/src/sim/explore/tests.rs:"), "{text}");
+    assert!(text.contains("  again:  WAKEFUL_SIM_SEED=0x"), "{text}");
+    assert!(text.contains("  short:  WAKEFUL_SIM_REPLAY="), "{text}");
+    let hash = error.hash().unwrap();
+    let confirmed = format!("  confirmed alone in a new process: 3 of 3, hash {hash:016x}");
+    assert!(text.ends_with(&confirmed), "{text}");
+}
+
+#[test]
+fn a_program_without_a_bug_passes_under_every_order() {
+    for strategy in ["swarm", "fifo", "random", "pct(3)", "delay(2)", "urw"] {
+        let explorer = Explorer::new("explore::tests::no_bug").seeds(40).strategy(strategy);
+        let explored = explorer.run(|_| async {
+            let tasks = (0..3).map(|_| crate::spawn(yield_now()));
+            for task in tasks.collect::<Vec<_>>() {
+                task.await.unwrap();
+            }
+        });
+        assert_eq!(explored.unwrap().runs(), 40, "{strategy}");
+    }
+}
+
+#[test]
+fn depth_first_search_finds_a_failure_or_ends() {
+    let found = Explorer::new("explore::tests::dfs").strategy("dfs(1)").run(order);
+    assert_eq!(found.unwrap_err().choices(), Some(1));
+    let ended = Explorer::new("explore::tests::dfs").strategy("dfs(2)").run(|_| async {
+        crate::spawn(yield_now()).await.unwrap();
+    });
+    let ended = ended.unwrap();
+    assert!(ended.is_exhaustive() && ended.runs() > 1, "{} runs", ended.runs());
+}
+
+#[test]
+fn two_runs_of_a_seed_that_differ_are_reported_with_the_first_event() {
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let error = Explorer::new("explore::tests::static").seeds(10).run(|_| async {
+        // A static keeps its value from run to run.
+        let time = RUNS.fetch_add(1, Relaxed);
+        crate::time::sleep(Duration::from_millis(time.into())).await;
+    });
+    let error = error.unwrap_err();
+    let text = error.to_string();
+    assert_eq!((error.kind(), error.runs()), (None, 1), "{text}");
+    assert!(text.starts_with("seed 0x0: two runs of it differ; strategy "), "{text}");
+    assert!(text.contains("the first event that differs:") && text.contains("Advance"), "{text}");
+    assert!(text.contains("static"), "{text}");
+}
+
+#[test]
+fn a_lost_update_needs_no_unusual_choice() {
+    let error = Explorer::new("explore::tests::lost_update").run(lost_update).unwrap_err();
+    let text = error.to_string();
+    assert_eq!(error.choices(), Some(0), "{text}");
+    assert!(
+        text.contains("to 0 (") && text.contains("it fails without an unusual choice"),
+        "{text}"
+    );
+}
+
+#[test]
+fn failures_are_alike_if_their_texts_differ_in_numbers_only() {
+    assert_eq!(without_numbers("task 12 of 3\nmore"), "task # of #");
+    assert_ne!(without_numbers("a: 1"), without_numbers("b: 1"));
+}

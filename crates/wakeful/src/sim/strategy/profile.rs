@@ -1,0 +1,66 @@
+//! A profile: how long a run is, and how many polls each host and task has in it.
+//!
+//! One run in order of age measures it, before the first seed. The profile depends on the program alone,
+//! so a seed means the same run in every process.
+
+use super::{CandidateId, candidates_of_poll};
+use crate::sim::oracle::{Choice, ChoiceKind, Range, Strategy, below};
+use crate::sys::rng::Rng;
+use crate::sys::sync::ignore_poison;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// How many polls each host and task had in one run, and how often one was picked among others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Profile {
+    polls: BTreeMap<CandidateId, u64>,
+    picks: u64,
+}
+
+impl Profile {
+    /// Returns how often the run picked one of several candidates.
+    pub(crate) fn picks(&self) -> u64 {
+        self.picks
+    }
+
+    /// Returns how many polls this host or task had.
+    pub(crate) fn polls_of(&self, candidate: CandidateId) -> u64 {
+        self.polls.get(&candidate).copied().unwrap_or(0)
+    }
+}
+
+/// Measures a profile: the run is in order of age, without faults, and each poll that can be cut ends
+/// at its first or second ready operation.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Profiler(Arc<Mutex<Profile>>);
+
+impl Profiler {
+    /// Returns what was measured so far.
+    pub(crate) fn profile(&self) -> Profile {
+        ignore_poison(self.0.lock()).clone()
+    }
+}
+
+impl Strategy for Profiler {
+    fn name(&self) -> String {
+        "profile".to_owned()
+    }
+
+    fn choose(&mut self, choice: &Choice<'_>, rng: &mut Rng) -> u64 {
+        let mut profile = ignore_poison(self.0.lock());
+        match choice.range {
+            Range::Candidates(..) => {
+                profile.picks += 1;
+                0
+            }
+            Range::Below(len) if choice.kind == ChoiceKind::Budget => {
+                for candidate in candidates_of_poll(choice) {
+                    *profile.polls.entry(candidate).or_insert(0) += 1;
+                }
+                // At the first, a poll may get nowhere.
+                (1 + below(rng, 2)).min(len - 1)
+            }
+            Range::Below(_) | Range::Chance(_) => 0,
+        }
+    }
+}

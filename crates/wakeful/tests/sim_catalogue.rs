@@ -1,0 +1,90 @@
+//! The bugs of the catalogue are found within the stated number of seeds, and their fixed twins are
+//! silent.
+
+use wakeful::sim::{ExploreError, Explorer, FailureKind};
+
+#[path = "../examples/simulation/mod.rs"]
+#[allow(dead_code, reason = "the example prints what a bug is about")]
+mod catalogue;
+
+use catalogue::{CATALOGUE, Entry, Twin};
+
+/// Searches of a bug, each from another first seed.
+const SEARCHES: u64 = 20;
+
+fn entry(name: &str) -> &'static Entry {
+    CATALOGUE.iter().find(|entry| entry.name == name).expect("a bug of the catalogue")
+}
+
+fn search(entry: &'static Entry, first_seed: u64) -> ExploreError {
+    let explorer = Explorer::new(entry.name).first_seed(first_seed).seeds(entry.seeds);
+    let found = explorer.run(|sim| (entry.program)(sim, Twin::Buggy));
+    found.expect_err("the bug is found within the stated number of seeds")
+}
+
+/// Asserts that every search finds the bug, as a failure of one of these kinds, and that the first one
+/// shrinks it to at most this number of choices.
+#[track_caller]
+fn assert_found(name: &str, kinds: &[FailureKind], choices: usize) {
+    let entry = entry(name);
+    let mut runs: Vec<u64> = Vec::new();
+    for number in 0..SEARCHES {
+        let error = search(entry, number * 1_000_000);
+        assert!(error.kind().is_some_and(|kind| kinds.contains(&kind)), "{error}");
+        if number == 0 {
+            println!("{error}");
+            assert!(error.choices().is_some_and(|it| it <= choices), "{error}");
+            assert!(
+                error.to_string().contains("confirmed alone in a new process: 3 of 3"),
+                "{error}"
+            );
+        }
+        runs.push(error.runs());
+    }
+    runs.sort_unstable();
+    println!("{name}: median {} runs, at most {}", runs[runs.len() / 2], runs[runs.len() - 1]);
+}
+
+/// Asserts that the fixed version never fails.
+#[track_caller]
+fn assert_silent(name: &str) {
+    let entry = entry(name);
+    let seeds = std::env::var("WAKEFUL_TWINS").ok().map_or(1_000, |it| it.parse().unwrap());
+    let explorer = Explorer::new(format!("{name}_fixed")).seeds(seeds);
+    explorer.run(|sim| (entry.program)(sim, Twin::Fixed)).unwrap();
+}
+
+macro_rules! tests {
+    ($($name:ident: $($kind:ident)|+, $choices:literal;)+) => {
+        /// Every bug of the catalogue has its tests.
+        #[test]
+        fn the_catalogue_is_complete() {
+            let tested = [$(stringify!($name)),+];
+            assert!(CATALOGUE.iter().map(|entry| entry.name).eq(tested));
+        }
+
+        $(mod $name {
+            use super::*;
+
+            #[test]
+            fn bug() {
+                assert_found(stringify!($name), &[$(FailureKind::$kind),+], $choices);
+            }
+
+            #[test]
+            fn fixed() {
+                assert_silent(stringify!($name));
+            }
+        })+
+    };
+}
+
+tests! {
+    lost_wakeup: Stuck | Orphan | Deadlock, 2;
+    stale_waker: Orphan, 2;
+    abba: Deadlock, 1;
+    futurelock: Deadlock, 1;
+    order_across_senders: Panic, 1;
+    lost_update: Always, 2;
+    expired_lease: Always, 2;
+}
