@@ -117,6 +117,9 @@ impl Explorer {
     /// | `urw` | at random, tasks with many polls ahead of them more often |
     /// | `dfs(b)` | all runs with at most `b` unusual choices, one after the other: for tiny programs |
     ///
+    /// `dfs` cuts a poll at its first two operations only, and tries the first four values of a wider
+    /// choice.
+    ///
     /// # Panics
     ///
     /// If the text is none of these.

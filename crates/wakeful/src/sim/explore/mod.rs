@@ -106,7 +106,14 @@ impl Search {
                 let outcome = self.run(seed, Box::new(Replay::new(&choices)));
                 confirm::answer(&answer, &outcome)
             }
-            Repeat::AnotherTest => return Ok(Explored::default()),
+            Repeat::AnotherTest => {
+                eprintln!(
+                    "{}: no run, since {} is a file of another test",
+                    self.name,
+                    settings::REPLAY
+                );
+                return Ok(Explored::default());
+            }
         }
         match self.order {
             Some(OrderKind::Dfs(bound)) => self.search_depth_first(bound),
@@ -116,8 +123,10 @@ impl Search {
 
     /// Runs the seeds until one fails.
     fn search_by_seed(&self) -> Result<Explored, ExploreError> {
-        let profile = Arc::new(self.profile());
         let running = RunningFile::create(&self.name);
+        // If the run that measures the profile ends the process, every seed leads to it.
+        running.write(self.first_seed);
+        let profile = Arc::new(self.profile());
         let mut progress = Progress::new(&self.name, self.seeds);
         let mut explored = Explored::default();
         for done in 0..self.seeds {
@@ -267,8 +276,9 @@ impl Search {
     }
 }
 
-/// Returns whether two failures are of one kind. Panics and conditions need equal texts as well, apart
-/// from the numbers in them.
+/// Returns whether two failures are of one kind. Panics and conditions need equal texts as well: the
+/// message and the place of a panic, the name of a condition. Numbers in them may differ, but for those
+/// of a place.
 fn is_alike(one: &Failure, other: &Failure) -> bool {
     use FailureKind::{Always, Eventually, HostError, Panic};
     let has_text = matches!(one.kind, Panic | Always | Eventually | HostError);
@@ -276,13 +286,15 @@ fn is_alike(one: &Failure, other: &Failure) -> bool {
         && (!has_text || without_numbers(&one.text) == without_numbers(&other.text))
 }
 
-/// Returns the first line of a text, with each number replaced by one character.
+/// Returns a text with each number replaced by one character, but for those behind a `:`.
 fn without_numbers(text: &str) -> String {
     let mut kept = String::new();
-    for char in text.lines().next().unwrap_or_default().chars() {
+    for char in text.chars() {
         match char {
             '0'..='9' if kept.ends_with('#') => {}
-            '0'..='9' => kept.push('#'),
+            '0'..='9' if !kept.trim_end_matches(|it: char| it.is_ascii_digit()).ends_with(':') => {
+                kept.push('#');
+            }
             char => kept.push(char),
         }
     }
