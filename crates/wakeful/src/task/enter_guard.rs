@@ -41,6 +41,7 @@ pub(crate) fn start_driving(may_block_in_place: bool) -> EnterGuard {
 }
 
 #[cold]
+#[inline(never)] // its thread-local flag would cost the caller an instruction
 #[track_caller]
 fn refuse_nested() -> ! {
     if SIMULATING.get() {

@@ -56,7 +56,7 @@ impl CurrentThread {
                 return self.run(&core_guard, &block_on, poll);
             }
             if let Some(host) = &self.base.config.env.simulated {
-                return self.block_on_simulated(host, &block_on, poll);
+                return self.block_on_simulated(host, &block_on, &mut poll);
             }
             external.get_or_insert_with(|| ExternalBlockOnGuard::new(&self.base));
             match block_on.poll_if_woken(&mut poll) {
