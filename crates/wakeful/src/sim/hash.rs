@@ -33,9 +33,6 @@ pub(crate) enum EventKind {
     Event,
     /// A choice of the runtime or of the program was made. The payload is its value.
     Choice,
-    /// Bytes or a message move. The payload is a hash of them.
-    #[allow(dead_code, reason = "for networks")]
-    Data,
     /// A host starts, stops or is killed. The payload says which.
     Host,
 }
@@ -102,17 +99,6 @@ pub(crate) struct RunHash {
 fn mix(hash: u64, word: u64) -> u64 {
     let mixed = (hash.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ (mixed >> 29)
-}
-
-/// Returns a hash of bytes, as the payload of an event.
-#[allow(dead_code, reason = "for networks")]
-pub(crate) fn of_bytes(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let hash =
-        words.iter().fold(bytes.len() as u64, |hash, word| mix(hash, u64::from_le_bytes(*word)));
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    mix(hash, u64::from_le_bytes(last))
 }
 
 impl RunHash {
@@ -213,7 +199,7 @@ mod tests {
             Event { at_ns: 1, ..base },
             Event { host: HostId(2), ..base },
             Event { task: 4, ..base },
-            Event { kind: EventKind::Data, ..base },
+            Event { kind: EventKind::Choice, ..base },
             Event { payload: 1, ..base },
         ];
         assert!(others.iter().all(|other| of(*other) != of(base)));
@@ -243,13 +229,5 @@ mod tests {
         let window = Some((0, 100));
         let found = first_difference(&run(10, window, None), &run(11, window, None));
         assert_eq!(found, Some(Difference::Event(None, Some(event(10)))));
-    }
-
-    #[test]
-    fn bytes_are_hashed_with_their_length_and_order() {
-        let texts: [&[u8]; 6] = [b"", b"\0", b"abcdefgh", b"abcdefgi", b"abcdefgh\0", b"hgfedcba"];
-        let hashes: std::collections::BTreeSet<u64> =
-            texts.iter().map(|text| of_bytes(text)).collect();
-        assert_eq!(hashes.len(), texts.len());
     }
 }

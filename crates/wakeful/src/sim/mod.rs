@@ -61,13 +61,12 @@
 //!                  │    ▲
 //!          schedule()   fire()
 //!                  ▼    │
-//!               event heap ◄── network
+//!               event heap
 //! ```
 //!
 //! - `oracle`: makes every choice of a run, by a strategy or from a recorded list.
 //! - `hash`: the rolling hash of a run, and where two runs differ.
 //! - `world`: the hosts, the event heap, the time, and the step that the run repeats.
-//! - `socket`: how the sockets of `net` reach the network of the world.
 //! - `strategy`: in which order tasks run, which polls are cut short, and which faults happen.
 //! - `shrink`: finds few choices with which a run still fails.
 //! - `api`: what the user calls for one run. `explore`: runs many seeds, and shrinks a failure. These two
@@ -83,7 +82,6 @@ mod explore;
 pub(crate) mod hash;
 pub(crate) mod oracle;
 pub(crate) mod shrink;
-pub(crate) mod socket;
 pub(crate) mod strategy;
 pub(crate) mod world;
 

@@ -147,22 +147,16 @@ impl World {
             };
             (entry.name.clone(), program)
         };
-        if let Some(network) = self.network.get() {
-            network.host_up(id);
-        }
         let hooks = self.hooks.get().expect("set before a host is added");
         let runner = hooks.start_host(self.simulated_host(id), &name, &program);
         self.set_runner(id, Some(runner));
     }
 
-    /// Takes a host down: what it sends from now on does not arrive, and its tasks are dropped.
+    /// Takes a host down: its tasks are dropped.
     ///
     /// Not while a task of the host is polled.
     pub(crate) fn stop_host(&self, id: HostId) {
         let Some(runner) = self.set_runner(id, None) else { return };
-        if let Some(network) = self.network.get() {
-            network.host_down(id);
-        }
         let outer = {
             let mut state = self.lock();
             let entry = &mut state.hosts[id.index()];

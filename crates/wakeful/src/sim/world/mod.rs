@@ -26,8 +26,6 @@ mod failure;
 mod hosts;
 mod run;
 
-#[allow(unused_imports, reason = "used by networks")]
-pub(crate) use events::EventTarget;
 pub use failure::FailureKind;
 pub(crate) use failure::{Failure, RunResult};
 pub(crate) use hosts::{HostRunner, Program, ProgramFuture, SimulatedHost, WorldHooks};
@@ -36,11 +34,10 @@ pub(crate) use run::Stepped;
 use crate::driver::clock::simulated::WorldTime;
 use crate::sim::hash::{Event, EventKind, RunHash};
 use crate::sim::oracle::{ChoiceContext, ChoiceKind, HostId, Oracle, Range, Strategy};
-use crate::sim::socket::Network;
 use crate::sys::sync::ignore_poison;
 use crate::task::id::IdSource;
 use checks::Checks;
-use events::{Deferred, Scheduled};
+use events::{Deferred, EventTarget, Scheduled};
 use hosts::HostEntry;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -133,8 +130,6 @@ pub(crate) struct World {
     pub(crate) allows_observed_panics: bool,
     /// Set before the first host is added.
     pub(crate) hooks: OnceLock<Arc<dyn WorldHooks>>,
-    /// Set before the first step, if hosts have sockets.
-    pub(crate) network: OnceLock<Arc<dyn Network>>,
     state: Mutex<State>,
 }
 
@@ -157,7 +152,6 @@ impl World {
             is_supervised,
             allows_observed_panics,
             hooks: OnceLock::new(),
-            network: OnceLock::new(),
             state: Mutex::new(State {
                 oracle: Oracle::new(seed, strategy),
                 hash: RunHash::new(window),
