@@ -146,6 +146,12 @@ impl History {
         Some(walk)
     }
 
+    /// Lets the next sample count the tasks, as if enough time had passed.
+    #[cfg(feature = "test-util")]
+    pub(super) fn make_walk_due(&self) {
+        *ignore_poison(self.next_walk.lock()) = Instant::now();
+    }
+
     /// Calls `f` with the samples of each runtime.
     pub(super) fn each_runtime(&self, mut f: impl FnMut(u64, &VecDeque<Sample>)) {
         let samples = self.lock();

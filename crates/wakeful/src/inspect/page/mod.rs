@@ -188,7 +188,7 @@ impl Page {
     #[cfg(feature = "test-util")]
     #[doc(hidden)]
     pub fn step(&self) {
-        self.server.step();
+        self.server.step_now();
     }
 }
 

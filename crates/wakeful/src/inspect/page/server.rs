@@ -345,6 +345,13 @@ impl Server {
         ended::grant(ENDED_PER_STEP);
     }
 
+    /// Does the work of one second at once, whatever share of the real time it takes.
+    #[cfg(feature = "test-util")]
+    pub(super) fn step_now(&self) {
+        self.api.history.make_walk_due();
+        self.step();
+    }
+
     /// Runs the thread that accepts connections until the server stops.
     fn accept(self: Arc<Self>) {
         while !self.is_stopped() {
