@@ -21,10 +21,10 @@ use wakeful::time::{interval, sleep};
 
 /// A loop that is not reported within this time fails the test.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How long a futile loop goes on before it is reported: a fifth of the default, which `gallery_stalls` tests.
-const WINDOW: Duration = Duration::from_millis(200);
+/// How long a futile loop goes on before it is reported: a tenth of the default, which `gallery_stalls` tests.
+const WINDOW: Duration = Duration::from_millis(100);
 /// How long a loop without a defect runs. In this time it gets far more final results than a futile loop needs.
-const INNOCENT: Duration = Duration::from_millis(300);
+const INNOCENT: Duration = Duration::from_millis(200);
 /// How long a loop runs that has about 100 µs between two results. A futile loop needs 10,000.
 const SLOW_INNOCENT: Duration = Duration::from_millis(1_300);
 

@@ -23,8 +23,8 @@ pub const FLAG: &str = "--child";
 /// The name of the task whose report shows that all reports before it were delivered.
 const SENTINEL: &str = "the last task of the run";
 
-/// How long a task spins before it is reported: a fifth of the default. Many runs keep a core busy for this time.
-pub const SPIN_WINDOW: Duration = Duration::from_millis(200);
+/// How long a task spins before it is reported: a tenth of the default. Many runs keep a core busy for this time.
+pub const SPIN_WINDOW: Duration = Duration::from_millis(100);
 
 /// Tells whether all wanted reports are there, or which one is wrong.
 type Judge = Box<dyn Fn(&[Report]) -> Result<bool, String> + Send + Sync>;

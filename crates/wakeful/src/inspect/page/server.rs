@@ -7,7 +7,7 @@
 
 use super::Options;
 use super::access::{Access, Visit};
-use super::api::{Api, Events};
+use super::api::{Api, Events, VIEW_KEPT_FOR};
 use super::assets;
 use super::history::History;
 use super::peer_user;
@@ -341,7 +341,7 @@ impl Server {
     pub(super) fn step(&self) {
         // A panic, of a destructor for example, costs one sample.
         catch_and_forget(|| self.api.history.sample());
-        self.api.forget_old_view();
+        self.api.forget_view(VIEW_KEPT_FOR);
         ended::grant(ENDED_PER_STEP);
     }
 
@@ -350,6 +350,7 @@ impl Server {
     pub(super) fn step_now(&self) {
         self.api.history.make_walk_due();
         self.step();
+        self.api.forget_view(Duration::ZERO);
     }
 
     /// Runs the thread that accepts connections until the server stops.

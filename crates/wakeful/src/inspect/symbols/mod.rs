@@ -241,6 +241,7 @@ mod tests {
     #[inline(never)]
     fn waits_in_here(release: &mpsc::Receiver<()>) {
         waits_inlined(release);
+        std::hint::black_box(()); // keeps the call above from being a jump, with optimization
     }
 
     #[inline(always)]

@@ -31,7 +31,7 @@ use view::View;
 /// How long a snapshot is shared.
 const FRESH_FOR: Duration = Duration::from_millis(400);
 /// How long a snapshot is kept if no client asks for one.
-const KEPT_FOR: Duration = Duration::from_secs(5);
+pub(in crate::inspect::page) const VIEW_KEPT_FOR: Duration = Duration::from_secs(5);
 /// The most rows of one answer.
 const MAX_ROWS: usize = 500;
 
@@ -132,9 +132,9 @@ impl Api {
         })
     }
 
-    /// Drops a snapshot that no client has asked for in the last seconds.
-    pub(in crate::inspect::page) fn forget_old_view(&self) {
-        let is_old = |(taken, _): &mut (Instant, _)| taken.elapsed() > KEPT_FOR;
+    /// Drops a snapshot that was taken more than `limit` ago.
+    pub(in crate::inspect::page) fn forget_view(&self, limit: Duration) {
+        let is_old = |(taken, _): &mut (Instant, _)| taken.elapsed() > limit;
         let old = ignore_poison(self.view.lock()).take_if(is_old);
         // Outside of the lock: the tasks in it may have data, which is the user's.
         drop(old);
