@@ -93,7 +93,7 @@ pub fn torn_record(twin: Twin) -> System {
     let server = move || async move {
         let record = read_file("record");
         let is_torn = record.iter().any(|byte| *byte != record[0]);
-        // The twin starts with the value before, which it keeps elsewhere.
+        // The twin has a second file with the value before.
         assert!(!is_torn || twin.is_fixed(), "a torn record is taken for a whole one");
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).await.unwrap();
         loop {

@@ -36,10 +36,7 @@ async fn run(sim: Sim, System { hosts, client }: System) {
     #[cfg(feature = "network")]
     rt::set_latency(&sim);
     for host in hosts {
-        sim.host(host.name, move || {
-            let program = (host.program)();
-            async move { program.await }
-        });
+        sim.host(host.name, move || (host.program)());
     }
     sim.client("client", client).await;
 }
