@@ -168,9 +168,9 @@ pub fn two_leaders(twin: Twin) -> System {
         assert!(seen.lock().unwrap().len() <= 1, "two leaders in one term");
     };
     let mut system = System::local(client);
-    for own in 0..3 {
+    for (own, name) in NODES.into_iter().enumerate() {
         let leaders = leaders.clone();
-        system = system.host(NODES[own], move || {
+        system = system.host(name, move || {
             let leaders = leaders.clone();
             async move {
                 let listener = listen().await;

@@ -108,7 +108,10 @@ fn abba(twin: Twin) {
     assert_eq!((one.join().unwrap(), two.join().unwrap()), (3, 3));
 }
 
-const MODELS: &[(&str, fn(Twin))] =
+/// The name of a bug, and its program.
+type Model = (&'static str, fn(Twin));
+
+const MODELS: &[Model] =
     &[("lost_wakeup", lost_wakeup), ("stale_waker", stale_waker), ("abba", abba)];
 
 /// The runs of the current exploration.
