@@ -115,3 +115,43 @@ fn another_process_gives_the_same_hash() {
         }
     }
 }
+
+/// Two tasks wait for each other's locks, and others for events that never come.
+async fn stuck(_sim: Sim) {
+    let (a, b) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
+    let never = Arc::new((Notify::new(), Notify::new()));
+    for (first, second) in [(a.clone(), b.clone()), (b, a)] {
+        let never = never.clone();
+        wakeful::spawn(async move {
+            let _first = first.lock().await;
+            yield_now().await;
+            let _second = second.lock().await;
+            never.0.notified().await;
+        });
+    }
+    let other = never.clone();
+    wakeful::spawn(async move { other.1.notified().await });
+    never.0.notified().await;
+}
+
+/// Set in the child process.
+const TEXT_CHILD: &str = "WAKEFUL_TEST_SIM_TEXT_CHILD";
+
+#[test]
+fn another_process_prints_the_same_text() {
+    let here = Simulation::new(5).run(stuck).to_string();
+    if std::env::var_os(TEXT_CHILD).is_some() {
+        println!("{here}");
+        return;
+    }
+    assert!(here.contains("#1") && here.contains("#2"), "no numbers of resources: {here}");
+    for _ in 0..2 {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["another_process_prints_the_same_text", "--exact", "--nocapture"])
+            .env(TEXT_CHILD, "1")
+            .output()
+            .unwrap();
+        let printed = String::from_utf8(child.stdout).unwrap();
+        assert!(printed.contains(&here), "{here}\n\nis not in\n\n{printed}");
+    }
+}

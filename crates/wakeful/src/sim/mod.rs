@@ -69,6 +69,7 @@
 //! - `world`: the hosts, the event heap, the time, and the step that the run repeats.
 //! - `strategy`: in which order tasks run, which polls are cut short, and which faults happen.
 //! - `shrink`: finds few choices with which a run still fails.
+//! - `shown_numbers`: how resources are named in the texts of a run.
 //! - `api`: what the user calls for one run. `explore`: runs many seeds, and shrinks a failure. These two
 //!   use the runtime.
 //!
@@ -81,6 +82,7 @@ mod api;
 mod explore;
 pub(crate) mod hash;
 pub(crate) mod oracle;
+pub(crate) mod shown_numbers;
 pub(crate) mod shrink;
 pub(crate) mod strategy;
 pub(crate) mod world;

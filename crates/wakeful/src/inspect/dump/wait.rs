@@ -5,6 +5,7 @@ use super::task::since;
 use super::text::Short;
 use crate::driver::clock::time_of;
 use crate::inspect::task_info::TaskInfo;
+use crate::sim::shown_numbers;
 use crate::sys::descriptor;
 use crate::task::block_on::BlockOnRecord;
 use crate::task::poll_stamp::PollStamp;
@@ -411,7 +412,9 @@ fn describe(kind: WaitKind, target: WaitTarget, now: Duration) -> String {
     match (kind, target) {
         (_, WaitTarget::Task(id)) => format!("task {id}"),
         (WaitKind::Join, WaitTarget::Record(_)) => "any of several".to_owned(),
-        (_, WaitTarget::Record(_)) => format!("#{:x}", ResourceRecord::display_number(target)),
+        (_, WaitTarget::Record(_)) => {
+            shown_numbers::text_of(ResourceRecord::display_number(target))
+        }
         (WaitKind::Join, WaitTarget::Number(_)) => "any of several".to_owned(),
         (WaitKind::ChildExit, WaitTarget::Number(process)) => format!("process {process}"),
         (WaitKind::Signal, WaitTarget::Number(signal)) => format!("signal {signal}"),
@@ -425,7 +428,7 @@ fn describe(kind: WaitKind, target: WaitTarget, now: Duration) -> String {
             descriptor::describe(number).unwrap_or_else(|| format!("descriptor {number}"))
         }
         (_, WaitTarget::Number(0)) => String::new(),
-        (_, WaitTarget::Number(number)) => format!("#{number:x}"),
+        (_, WaitTarget::Number(number)) => shown_numbers::text_of(number),
     }
 }
 

@@ -6,6 +6,7 @@ use crate::inspect::stack_text;
 use crate::runtime::{Builder, LocalOptions, OrphanPolicy};
 use crate::sim::oracle::HostId;
 use crate::sim::oracle::{Choices, Fifo, Random, Replay, Strategy};
+use crate::sim::shown_numbers;
 use crate::sim::world::{FailureKind, World, WorldSettings};
 use crate::sys::backtrace::current_tid;
 use crate::task::enter_guard;
@@ -275,6 +276,7 @@ where
     F: FnOnce(Sim) -> Fut + 'static,
     Fut: Future<Output: ProgramOutput> + 'static,
 {
+    shown_numbers::start_run();
     let world = sim.world.clone();
     let runtime = Builder::new_simulated(seed)
         .in_world(world.clone())

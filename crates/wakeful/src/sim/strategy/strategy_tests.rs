@@ -150,22 +150,43 @@ fn cuts_are_as_frequent_as_the_rate_and_stay_in_their_range() {
     assert_eq!(oracle.strategy_name(), "fifo, 25 % of the polls cut short");
 }
 
+/// Returns the profile of a run of three tasks with this number of polls each.
+fn measured(polls: u64) -> Arc<Profile> {
+    let profiler = Profiler::default();
+    run(&mut Oracle::new(0, Box::new(profiler.clone())), &[polls; 3]);
+    Arc::new(profiler.profile())
+}
+
+/// Returns what 400 seeds draw.
+fn drawn(profile: &Arc<Profile>) -> BTreeSet<String> {
+    let name = |seed| {
+        let mut search = swarm(seed, None, profile);
+        search.asked = Kinds::ALL;
+        search.name()
+    };
+    (0..400).map(name).collect()
+}
+
 #[test]
 fn a_swarm_draws_every_order_and_fault() {
-    let profile = Arc::new(Profile::default());
-    let names: BTreeSet<String> = (0..400)
-        .map(|seed| {
-            let mut search = swarm(seed, None, &profile);
-            search.asked = Kinds::ALL;
-            search.name()
-        })
-        .collect();
+    let profile = measured(1_000);
+    let names = drawn(&profile);
     let any = |part: &str| names.iter().any(|name| name.contains(part));
-    let parts = ["fifo", "random", "pct(2)", "pct(5)", "delay(1)", "urw", "100 % of", "2 % of"];
+    let parts = ["fifo", "random", "pct(2)", "pct(5)", "delay(1)", "urw", "100 % of", " 2 % of"];
     assert!(parts.iter().all(|part| any(part)), "{names:?}");
     assert!(any("faults {}") && any("faults {loss, duplicate, reorder, short_io, fault}"));
     let again = || swarm(7, None, &profile).name();
     assert_eq!(again(), again());
+}
+
+#[test]
+fn short_runs_are_always_preempted_at_some_polls() {
+    let names = drawn(&measured(3));
+    let any = |part: &str| names.iter().any(|name| name.contains(part));
+    let parts = ["fifo", "random", "pct(2)", "pct(5)", "delay(1)", "urw", "100 % of", " 10 % of"];
+    assert!(parts.iter().all(|part| any(part)), "{names:?}");
+    assert!(names.iter().all(|name| name.contains("cut short")), "{names:?}");
+    assert!(!any(" 2 % of"), "{names:?}");
 }
 
 #[test]

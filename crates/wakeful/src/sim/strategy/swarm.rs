@@ -13,6 +13,10 @@ use std::sync::Arc;
 /// The probabilities, in millionths, that a poll is cut short: one of them holds for a run.
 const PREEMPTION: [u32; 4] = [0, 20_000, 100_000, 500_000];
 
+/// A run with fewer picks than this one is short: rare preemptions would leave most of its runs as they
+/// are, and there are few places where a priority can change.
+const SHORT_RUN: u64 = 200;
+
 /// The order of every seed, if a search does not leave it to the seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OrderKind {
@@ -55,12 +59,14 @@ pub(crate) fn swarm(seed: u64, order: Option<OrderKind>, profile: &Arc<Profile>)
     // Not the generator of any stream of the oracle.
     let mut rng = Rng::from_seed(!seed.rotate_left(17));
     let picks = profile.picks();
+    // Without an order of its own, every search has measured a profile.
+    let is_short = order.is_none() && picks < SHORT_RUN;
     let few = below(&mut rng, 4) as u32;
-    let drawn = match below(&mut rng, 20) {
-        0 => OrderKind::Fifo,
-        1..7 => OrderKind::Random,
-        7..14 => OrderKind::Pct(2 + few),
-        14..17 => OrderKind::Delay(1 + few),
+    let drawn = match (below(&mut rng, 20), is_short) {
+        (0, _) => OrderKind::Fifo,
+        (1..7, _) => OrderKind::Random,
+        (7..10, true) | (7..14, false) => OrderKind::Pct(2 + few),
+        (10..14, true) | (14..17, false) => OrderKind::Delay(1 + few),
         _ => OrderKind::Urw,
     };
     let order: Box<dyn Order> = match order.unwrap_or(drawn) {
@@ -71,9 +77,11 @@ pub(crate) fn swarm(seed: u64, order: Option<OrderKind>, profile: &Arc<Profile>)
         OrderKind::Delay(delays) => Box::new(Delay::new(delays, picks, &mut rng)),
         OrderKind::Urw => Box::new(Urw::new(profile.clone())),
     };
-    // In half of the runs every poll is cut, as the picks of the profile assume.
-    let preemption = match below(&mut rng, 8) {
-        at @ 0..4 => PREEMPTION[at as usize],
+    // In half of the long runs, and in most short ones, every poll is cut, as the picks of the profile
+    // assume.
+    let preemption = match (below(&mut rng, 8), is_short) {
+        (at @ 0..4, false) => PREEMPTION[at as usize],
+        (at @ 0..2, true) => PREEMPTION[2 + at as usize],
         _ => ALWAYS,
     };
     let mut enabled = Kinds::ALL;
