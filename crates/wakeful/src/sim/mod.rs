@@ -80,6 +80,7 @@ mod api;
 #[cfg(all(feature = "rt", feature = "sync"))]
 mod explore;
 pub(crate) mod hash;
+pub(crate) mod network;
 pub(crate) mod oracle;
 pub(crate) mod shrink;
 pub(crate) mod strategy;
