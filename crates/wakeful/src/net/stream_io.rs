@@ -67,10 +67,7 @@ fn send<S: StreamIo>(io: Io<'_, S>, buf: &[u8]) -> io::Result<usize> {
 }
 
 #[inline(always)]
-fn recv_vectored<S: StreamIo>(
-    io: Io<'_, S>,
-    bufs: &mut [IoSliceMut<'_>],
-) -> io::Result<usize> {
+fn recv_vectored<S: StreamIo>(io: Io<'_, S>, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
     match io {
         Io::Kernel(io) => uninterrupted(|| rustix::io::readv(io, bufs)),
         Io::Simulated(socket) => socket.read_vectored(bufs),
@@ -163,8 +160,7 @@ impl<S: StreamIo> PollEvented<S> {
         let is_empty = buf.is_empty();
         // SAFETY: `recv` writes only initialized bytes, so `buf` stays initialized.
         let space = unsafe { &mut *(std::ptr::from_mut(buf) as *mut [MaybeUninit<u8>]) };
-        let count =
-            self.try_io(OpSource::Library, Readiness::READ, |io| recv(io, space))?;
+        let count = self.try_io(OpSource::Library, Readiness::READ, |io| recv(io, space))?;
         if count == 0 && !is_empty {
             let site = Some(Location::caller());
             self.registration().count_end(FutileKind::StreamTryRead, site);

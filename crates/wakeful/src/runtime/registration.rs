@@ -73,7 +73,8 @@ impl Registration {
     ) -> io::Result<Self> {
         let runtime = runtime_ref_with_io();
         if runtime.shared.config().env.simulated.is_some() {
-            let what = format!("the `AsyncFd`, pipe or existing socket that {site} registers");
+            let what =
+                format!("what {site} registers (an `AsyncFd`, a pipe or a socket for `from_std`)");
             runtime.shared.refuse_in_simulation(&what)?;
         }
         let (poller, owner) = runtime.shared.poller()?;

@@ -90,6 +90,8 @@ pub(crate) mod world;
 pub use api::{
     Host, HostClock, Outcome, ProgramOutput, Sim, Simulation, choose, maybe, system_time,
 };
+#[cfg(all(feature = "rt", feature = "sync", feature = "net"))]
+pub use api::{Link, NamedHost, Network};
 #[cfg(all(feature = "rt", feature = "sync"))]
 #[doc(hidden)]
 pub use explore::run_test;

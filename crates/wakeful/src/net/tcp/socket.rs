@@ -3,7 +3,7 @@
 use super::{TcpListener, TcpStream};
 use crate::driver::io_readiness::Readiness;
 use crate::net::simulated;
-use crate::runtime::poll_evented::{BOTH, Io, PollEvented};
+use crate::runtime::poll_evented::{BOTH, PollEvented};
 use crate::sim::network::{SimulatedSocket, SocketKind};
 use crate::task::wait_kind::WaitKind;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -307,14 +307,11 @@ pub(super) async fn connect_simulated(
     socket.connect(addr)?;
     let io: PollEvented<net::TcpStream> = simulated::register(socket, site);
     io.registration().ready(Readiness::WRITE, WaitKind::Connect, site).await?;
-    match io.io() {
-        Io::Simulated(socket) => match socket.take_error()? {
-            Some(error) => return Err(error),
-            None => {}
-        },
-        Io::Kernel(_) => unreachable!("the socket is simulated"),
+    let stream = TcpStream::from_evented(io);
+    match stream.take_error()? {
+        Some(error) => Err(error),
+        None => Ok(stream),
     }
-    Ok(TcpStream::from_evented(io))
 }
 
 fn not_ip() -> io::Error {

@@ -2,8 +2,8 @@
 
 use super::{SocketAddr, UnixStream};
 use crate::driver::io_readiness::{Direction, Readiness};
-use crate::net::tcp::check_nonblocking;
 use crate::net::simulated;
+use crate::net::tcp::check_nonblocking;
 use crate::runtime::poll_evented::{Io, PollEvented};
 use crate::runtime::registration::OpSource;
 use crate::sim::network::{SimulatedSocket, SocketKind};

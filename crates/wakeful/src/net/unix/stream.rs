@@ -2,8 +2,8 @@
 
 use super::{SocketAddr, UCred, UnixSocket};
 use crate::driver::io_readiness::Readiness;
-use crate::net::streams::streams;
 use crate::net::simulated;
+use crate::net::streams::streams;
 use crate::runtime::poll_evented::{Io, PollEvented};
 use crate::sim::network::SimulatedSocket;
 use crate::task::wait_kind::WaitKind;

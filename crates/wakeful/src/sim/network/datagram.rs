@@ -2,9 +2,7 @@
 
 use super::links::{Blocked, Route};
 use super::ports::{Destination, Protocol, destination};
-use super::state::{
-    Address, Dice, Message, Net, SocketId, SocketKind, SocketState, source_ip,
-};
+use super::state::{Address, Dice, Message, Net, SocketId, SocketState, source_ip};
 use super::stream::hash_of;
 use crate::driver::io_readiness::Readiness;
 use rustix::io::Errno;
@@ -108,7 +106,7 @@ impl Net {
                 return Err(Errno::INVAL);
             }
             Destination::Host(there) => there,
-            Destination::Nobody => return Ok(bytes.len()),
+            Destination::NoHost => return Ok(bytes.len()),
         };
         let to_ip = if to.ip().is_unspecified() { Ipv4Addr::LOCALHOST } else { *to.ip() };
         let to = SocketAddrV4::new(to_ip, to.port());

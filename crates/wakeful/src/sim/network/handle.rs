@@ -13,8 +13,8 @@ use std::time::Duration;
 
 /// The network of a world.
 ///
-/// NET-1. Its lock is not held while wakers run. The lock of the world is taken inside of it, and never
-/// the other way round.
+/// - NET-1. Its lock is not held while wakers run. The lock of the world is taken inside of it, and
+///   never the other way round.
 #[derive(Default)]
 pub(crate) struct Network {
     state: Mutex<NetworkState>,
@@ -111,7 +111,9 @@ impl World {
 
     /// Changes what a link does, or all links.
     pub(crate) fn change_link(&self, route: Option<Route>, change: impl FnOnce(&mut LinkRule)) {
-        self.with_net(|net, _, _| change(net.links.rule_mut(route)));
+        if !self.is_stopping() {
+            self.with_net(|net, _, _| change(net.links.rule_mut(route)));
+        }
     }
 
     /// Blocks or opens routes.
@@ -134,6 +136,9 @@ impl World {
     }
 
     fn change_routes(&self, change: impl FnOnce(&mut Net)) {
+        if self.is_stopping() {
+            return; // in a destructor of a host that is killed
+        }
         let (was_blocked, is_blocked) = self.with_net(|net, now_ns, dice| {
             let was_blocked = net.links.is_any_blocked();
             change(net);

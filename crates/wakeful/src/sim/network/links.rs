@@ -134,11 +134,8 @@ impl Links {
     /// Chooses how long a message of `len` bytes is on its way.
     fn latency(&mut self, route: Route, len: usize, now_ns: u64, dice: &mut dyn Dice) -> u64 {
         let (least, most) = self.latency_range(route);
-        let step = if most > least {
-            dice.choose(ChoiceKind::Latency, route.0, LATENCY_STEPS)
-        } else {
-            0
-        };
+        let step =
+            if most > least { dice.choose(ChoiceKind::Latency, route.0, LATENCY_STEPS) } else { 0 };
         let range = u128::from(most.saturating_sub(least));
         let above = (range * u128::from(step) / u128::from(LATENCY_STEPS - 1)) as u64;
         self.queueing_ns(route, len, now_ns) + least + above

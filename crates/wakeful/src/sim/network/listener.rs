@@ -9,7 +9,7 @@ use super::stream::{Connection, End, Segment};
 use crate::driver::io_readiness::Readiness;
 use crate::sim::oracle::HostId;
 use rustix::io::Errno;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// The time until a host gives up to look for an address that no host has, as on Linux.
@@ -19,6 +19,8 @@ const NO_HOST_NS: u64 = 3_000_000_000;
 #[derive(Debug)]
 pub(crate) struct Listener {
     backlog: usize,
+    /// Connections whose peer does not know yet that there is a listener.
+    requested: BTreeSet<ConnectionId>,
     /// Connections that were not accepted yet.
     queue: VecDeque<ConnectionId>,
     /// Requests that came while the queue was full.
@@ -32,7 +34,7 @@ impl Listener {
 
     fn is_full(&self) -> bool {
         // Linux queues one more than the backlog.
-        self.queue.len() > self.backlog
+        self.queue.len() + self.requested.len() > self.backlog
     }
 }
 
@@ -46,7 +48,12 @@ impl Net {
             }
             self.bind(id, SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0))?;
         }
-        let listener = Listener { backlog, queue: VecDeque::new(), waiting: VecDeque::new() };
+        let listener = Listener {
+            backlog,
+            requested: BTreeSet::new(),
+            queue: VecDeque::new(),
+            waiting: VecDeque::new(),
+        };
         self.set_state(id, SocketState::Listener(listener));
         Ok(())
     }
@@ -88,7 +95,8 @@ impl Net {
         let Some(Address::Inet(bound)) = self.socket(id)?.bound else {
             return Err(Errno::AFNOSUPPORT);
         };
-        let ip = if bound.ip().is_unspecified() { source_ip(host, *target.ip()) } else { *bound.ip() };
+        let ip =
+            if bound.ip().is_unspecified() { source_ip(host, *target.ip()) } else { *bound.ip() };
         let near = Address::Inet(SocketAddrV4::new(ip, bound.port()));
         let to_ip = if target.ip().is_unspecified() { Ipv4Addr::LOCALHOST } else { *target.ip() };
         let far = Address::Inet(SocketAddrV4::new(to_ip, target.port()));
@@ -97,7 +105,7 @@ impl Net {
         let connection = self.add_connection(Connection::new(false, ends));
         let end = EndId { connection, side: 0 };
         self.set_state(id, SocketState::Stream(end));
-        if there == Destination::Nobody {
+        if there == Destination::NoHost {
             self.send(NO_HOST_NS, host, Message::NoHost(end));
         } else {
             self.transmit(end, Segment::Syn, now_ns, dice);
@@ -124,7 +132,7 @@ impl Net {
         }
     }
 
-    /// Adds a connection to the queue of a listener, or lets it wait.
+    /// Answers a request to connect, or lets it wait for room in the queue of the listener.
     fn queue(
         &mut self,
         listener: SocketId,
@@ -137,11 +145,48 @@ impl Net {
             state.waiting.push_back(connection);
             return;
         }
-        state.queue.push_back(connection);
+        state.requested.insert(connection);
         let Some(accepted) = self.connections.get_mut(&connection) else { return };
         accepted.ends[1].is_established = true;
-        self.set_ready(Some(listener), Readiness::READABLE);
+        accepted.listener = Some(listener);
         self.transmit(EndId { connection, side: 1 }, Segment::Accepted, now_ns, dice);
+    }
+
+    /// Tells the listener that this end knows of its answer.
+    pub(super) fn confirm(&mut self, id: EndId, now_ns: u64, dice: &mut dyn Dice) {
+        let Some(connection) = self.connections.get(&id.connection) else { return };
+        let route = (connection.ends[0].host, connection.ends[1].host);
+        if connection.is_unix || self.links.is_immediate(route) {
+            self.enqueue(id.connection, now_ns, dice);
+        } else {
+            let latency = self.links.least_latency_ns(route);
+            self.send(latency, route.0, Message::Confirm(id));
+        }
+    }
+
+    /// Forgets a request to connect, of which the peer has heard nothing for too long.
+    pub(super) fn forget_request(&mut self, id: EndId) {
+        let Some(connection) = self.connections.get_mut(&id.connection) else { return };
+        connection.ends[id.side].is_closed = true;
+        if let Some(listener) = connection.listener
+            && let Ok(state) = self.listener_mut(listener)
+        {
+            state.requested.remove(&id.connection);
+        }
+    }
+
+    /// Adds a connection to the queue of its listener.
+    pub(super) fn enqueue(&mut self, connection: ConnectionId, now_ns: u64, dice: &mut dyn Dice) {
+        let listener = self.connections.get(&connection).and_then(|it| it.listener);
+        let Some(listener) = listener else { return };
+        match self.listener_mut(listener) {
+            Ok(state) => {
+                state.requested.remove(&connection);
+                state.queue.push_back(connection);
+                self.set_ready(Some(listener), Readiness::READABLE);
+            }
+            Err(_) => self.close_end(EndId { connection, side: 1 }, true, now_ns, dice),
+        }
     }
 
     /// Takes the next connection of a listener. Returns its socket and the address of the peer.
@@ -175,12 +220,7 @@ impl Net {
     }
 
     /// Resets the connections that were not accepted.
-    pub(super) fn close_listener(
-        &mut self,
-        listener: Listener,
-        now_ns: u64,
-        dice: &mut dyn Dice,
-    ) {
+    pub(super) fn close_listener(&mut self, listener: Listener, now_ns: u64, dice: &mut dyn Dice) {
         for connection in listener.queue {
             self.close_end(EndId { connection, side: 1 }, true, now_ns, dice);
         }

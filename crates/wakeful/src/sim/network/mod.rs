@@ -8,7 +8,7 @@
 //!   net::TcpStream ──► PollEvented ──► SimulatedSocket ──► Network ──► Net
 //!                          ▲                                  │
 //!                          │          readiness               ▼
-//!                          └───────────────────────────── apply() ──► the world's event heap
+//!                          └───────────────────────────── with_net() ──► the world's event heap
 //! ```
 //!
 //! - `state`: [`Net`], the sockets and connections of all hosts. It uses no runtime.
@@ -30,7 +30,7 @@ mod state;
 mod stream;
 
 pub(crate) use handle::Network;
-pub(crate) use links::{Blocked, Route};
+pub(crate) use links::{Blocked, LinkRule, Route};
 pub(crate) use ports::ip_of;
 pub(crate) use socket::{SimulatedSocket, inet};
-pub(crate) use state::{Address, Dice, Net, SocketId, SocketKind};
+pub(crate) use state::{Address, Dice, SocketKind};

@@ -20,7 +20,7 @@ pub(crate) fn ip_of(host: HostId) -> Ipv4Addr {
 pub(crate) enum Destination {
     Host(HostId),
     /// An address of the simulated network that no host has.
-    Nobody,
+    NoHost,
     /// An address outside of the simulated network.
     Outside,
 }
@@ -32,9 +32,9 @@ pub(crate) fn destination(host: HostId, ip: Ipv4Addr, hosts: u32) -> Destination
     }
     let [10, high, middle, low] = ip.octets() else { return Destination::Outside };
     match u32::from_be_bytes([0, high, middle, low]) {
-        0 => Destination::Nobody,
+        0 => Destination::NoHost,
         number if number <= hosts => Destination::Host(HostId(number)),
-        _ => Destination::Nobody,
+        _ => Destination::NoHost,
     }
 }
 

@@ -3,6 +3,7 @@
 use super::state::{Address, EndId, Net, Socket, SocketId, SocketKind, SocketState};
 use crate::driver::io_readiness::{IoReadiness, Readiness};
 use crate::sim::world::{SimulatedHost, World};
+use crate::sys::descriptor::FIRST_SIMULATED;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use std::any::Any;
@@ -13,9 +14,6 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-
-/// The numbers of simulated sockets in wait records begin here, where no descriptor is.
-pub(crate) const FIRST_NUMBER: u32 = 1 << 30;
 
 /// Any socket of the standard library.
 trait AnySocket: Any + AsFd + Send + Sync {}
@@ -78,7 +76,7 @@ impl SimulatedSocket {
 
     /// Returns the number under which diagnostics list the socket.
     pub(crate) fn number(&self) -> i32 {
-        (FIRST_NUMBER + self.id.0) as i32
+        (FIRST_SIMULATED + self.id.0) as i32
     }
 
     /// Lets tasks wait for the socket with `source`.
@@ -115,7 +113,8 @@ impl SimulatedSocket {
 
     /// Returns whether closing the socket resets the connection.
     fn has_zero_linger(&self) -> bool {
-        let linger = self.stand_in.get().and_then(|it| sockopt::socket_linger(&**it).ok().flatten());
+        let linger =
+            self.stand_in.get().and_then(|it| sockopt::socket_linger(&**it).ok().flatten());
         linger == Some(Duration::ZERO)
     }
 
@@ -185,7 +184,9 @@ impl SimulatedSocket {
     }
 
     pub(crate) fn connect_name(&self, name: &[u8]) -> io::Result<()> {
-        Ok(self.world.with_net(|net, now_ns, dice| net.connect_name(self.id, name, now_ns, dice))?)
+        Ok(self
+            .world
+            .with_net(|net, now_ns, dice| net.connect_name(self.id, name, now_ns, dice))?)
     }
 
     pub(crate) fn listen(&self, backlog: u32) -> io::Result<()> {
@@ -196,9 +197,8 @@ impl SimulatedSocket {
     #[cold]
     #[inline(never)]
     pub(crate) fn accept(&self) -> io::Result<(Self, Address)> {
-        let accept = |net: &mut Net, now_ns, dice: &mut dyn super::Dice| {
-            net.accept(self.id, now_ns, dice)
-        };
+        let accept =
+            |net: &mut Net, now_ns, dice: &mut dyn super::Dice| net.accept(self.id, now_ns, dice);
         let (id, peer) = self.world.with_net(accept)?;
         Ok((Self::of(&self.world, id), peer))
     }
@@ -288,7 +288,8 @@ impl SimulatedSocket {
         let mut sink = |bytes: &[u8]| {
             space[..bytes.len()].write_copy_of_slice(bytes);
         };
-        let (count, from) = self.call(|net| net.receive_datagram(self.id, len, peeks, &mut sink))?;
+        let (count, from) =
+            self.call(|net| net.receive_datagram(self.id, len, peeks, &mut sink))?;
         Ok((count, from.into()))
     }
 }

@@ -79,7 +79,7 @@ pub(crate) struct Socket {
 pub(crate) enum Message {
     /// A part of the stream that this end has sent.
     Segment(EndId, Segment),
-    /// The reader has made room for so many bytes, which this end may send.
+    /// This end has read this number of bytes, so its peer may write as many more.
     Window(EndId, usize),
     Datagram(super::datagram::Datagram),
     /// No socket has got what this one has sent.
@@ -88,6 +88,8 @@ pub(crate) enum Message {
     Timeout(EndId, u64),
     /// No host has the address that this end connects to.
     NoHost(EndId),
+    /// The peer knows that the connection was accepted, so the listener may have it.
+    Confirm(EndId),
 }
 
 /// What a call of [`Net`] wants done outside of its lock, in order.
@@ -142,7 +144,7 @@ impl Net {
 
     /// Lets a message arrive after this time, on behalf of the host that sent it.
     pub(crate) fn send(&mut self, after_ns: u64, host: HostId, message: Message) {
-        if let Message::Segment(end, _) | Message::Window(end, _) = &message
+        if let Message::Segment(end, _) | Message::Window(end, _) | Message::Confirm(end) = &message
             && let Some(connection) = self.connections.get_mut(&end.connection)
         {
             connection.in_flight += 1;
@@ -161,6 +163,7 @@ impl Net {
             Some(Message::Unreachable(socket)) => self.arrive_unreachable(socket),
             Some(Message::Timeout(end, epoch)) => self.expire(end, epoch),
             Some(Message::NoHost(end)) => self.fail_end(end, Errno::HOSTUNREACH),
+            Some(Message::Confirm(end)) => self.arrive_confirm(end, now_ns, dice),
             None => {}
         }
     }
@@ -175,8 +178,7 @@ impl Net {
         if socket.bound.is_some() {
             return Err(Errno::INVAL);
         }
-        let protocol =
-            if socket.kind == SocketKind::Udp { Protocol::Udp } else { Protocol::Tcp };
+        let protocol = if socket.kind == SocketKind::Udp { Protocol::Udp } else { Protocol::Tcp };
         let addr = self.ports.bind(socket.host, protocol, addr, id)?;
         self.set_bound(id, Address::Inet(addr));
         Ok(())
@@ -263,13 +265,7 @@ impl Net {
     }
 
     /// Closes a socket. With `resets`, its peer gets a reset in any case.
-    pub(crate) fn close(
-        &mut self,
-        id: SocketId,
-        resets: bool,
-        now_ns: u64,
-        dice: &mut dyn Dice,
-    ) {
+    pub(crate) fn close(&mut self, id: SocketId, resets: bool, now_ns: u64, dice: &mut dyn Dice) {
         let Some(socket) = self.sockets.remove(&id) else { return };
         match &socket.bound {
             Some(Address::Inet(addr)) => {

@@ -121,15 +121,17 @@ impl End {
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) ends: [End; 2],
-    /// Bytes do not leave the host, and there are no short transfers of latency: a Unix stream.
+    /// A Unix stream, whose bytes stay on the host and arrive at once.
     pub(crate) is_unix: bool,
+    /// The listener that the connection was requested from.
+    pub(crate) listener: Option<SocketId>,
     /// The number of messages on their way.
     pub(crate) in_flight: usize,
 }
 
 impl Connection {
     pub(crate) fn new(is_unix: bool, ends: [End; 2]) -> Self {
-        Self { ends, is_unix, in_flight: 0 }
+        Self { ends, is_unix, listener: None, in_flight: 0 }
     }
 
     /// Returns the route from this side to the other.
@@ -140,7 +142,8 @@ impl Connection {
     /// Returns the address of the peer, if the end is connected.
     pub(crate) fn peer_addr(&self, side: usize) -> Option<Address> {
         let end = &self.ends[side];
-        (end.is_established && !end.is_reset).then(|| self.ends[1 - side].address.clone())
+        let is_connected = end.is_established && (self.is_unix || !end.is_reset);
+        is_connected.then(|| self.ends[1 - side].address.clone())
     }
 
     pub(crate) fn readiness(&self, side: usize) -> Readiness {
@@ -274,7 +277,7 @@ impl Net {
         }
     }
 
-    /// Lets the peer of this end write so many bytes more.
+    /// Lets the peer of this end write this number of bytes more.
     pub(crate) fn arrive_window(&mut self, id: EndId, count: usize) {
         let Some(connection) = self.connections.get_mut(&id.connection) else { return };
         let route = connection.route(id.side);
@@ -317,14 +320,12 @@ impl Net {
     }
 
     /// Closes an end, whose socket is gone.
-    pub(crate) fn close_end(
-        &mut self,
-        id: EndId,
-        resets: bool,
-        now_ns: u64,
-        dice: &mut dyn Dice,
-    ) {
-        let Ok(end) = self.end_mut(id) else { return };
+    pub(crate) fn close_end(&mut self, id: EndId, resets: bool, now_ns: u64, dice: &mut dyn Dice) {
+        let Some(connection) = self.connections.get_mut(&id.connection) else { return };
+        if connection.is_unix {
+            return self.close_unix_end(id, resets);
+        }
+        let end = &mut connection.ends[id.side];
         end.socket = None;
         if !std::mem::replace(&mut end.is_closed, true) && !end.is_reset {
             if resets || !end.received.is_empty() {
@@ -335,6 +336,33 @@ impl Net {
             }
         }
         self.remove_if_over(id);
+    }
+
+    /// Closes an end of a Unix stream. Its peer can read what was sent, and write no more.
+    fn close_unix_end(&mut self, id: EndId, resets: bool) {
+        let Some(connection) = self.connections.get_mut(&id.connection) else { return };
+        let end = &mut connection.ends[id.side];
+        end.socket = None;
+        end.is_closed = true;
+        let is_unread = resets || !end.received.is_empty();
+        let peer = &mut connection.ends[1 - id.side];
+        peer.has_ended = true;
+        peer.is_reset = true;
+        if is_unread {
+            peer.error = Some(Errno::CONNRESET);
+        }
+        let socket = peer.socket;
+        self.set_ready(socket, BOTH_CLOSED);
+        self.remove_if_over(id);
+    }
+
+    /// Takes a message of a connection off the wire.
+    pub(crate) fn arrive_confirm(&mut self, id: EndId, now_ns: u64, dice: &mut dyn Dice) {
+        if let Some(connection) = self.connections.get_mut(&id.connection) {
+            connection.in_flight -= 1;
+            self.enqueue(id.connection, now_ns, dice);
+            self.remove_if_over(id);
+        }
     }
 
     fn remove_if_over(&mut self, id: EndId) {
@@ -450,6 +478,9 @@ impl Net {
             end.error = Some(error);
             let socket = end.socket;
             self.set_ready(socket, BOTH_CLOSED | Readiness::ERROR);
+            if socket.is_none() && error == Errno::TIMEDOUT {
+                self.forget_request(id);
+            }
         }
         self.remove_if_over(id);
     }
@@ -461,9 +492,12 @@ impl Net {
         let (socket, host, is_shut) = (end.socket, end.host, end.is_shut);
         match segment {
             Segment::Syn => self.arrive_syn(id, now_ns, dice),
-            Segment::Accepted if !end.is_closed && !end.is_reset => {
-                end.is_established = true;
-                self.set_ready(socket, Readiness::WRITABLE);
+            Segment::Accepted => {
+                if !end.is_closed && !end.is_reset {
+                    end.is_established = true;
+                    self.set_ready(socket, Readiness::WRITABLE);
+                }
+                self.confirm(peer, now_ns, dice);
             }
             Segment::Refused => self.fail_end(peer, Errno::CONNREFUSED),
             Segment::Data(_) if end.is_closed || end.is_reset => {
@@ -483,7 +517,7 @@ impl Net {
                 let error = if end.has_ended { Errno::PIPE } else { Errno::CONNRESET };
                 self.fail_end(peer, error);
             }
-            Segment::Accepted | Segment::Fin => {}
+            Segment::Fin => {}
         }
         self.remove_if_over(id);
     }
@@ -495,7 +529,8 @@ pub(crate) fn hash_of(bytes: &[u8]) -> u64 {
     for chunk in bytes.chunks(8) {
         let mut word = [0; 8];
         word[..chunk.len()].copy_from_slice(chunk);
-        hash = (hash.rotate_left(23) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        hash =
+            (hash.rotate_left(23) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
     hash
 }
