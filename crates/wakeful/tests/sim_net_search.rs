@@ -223,3 +223,35 @@ fn a_reader_without_a_writer_is_stuck() {
     });
     assert_eq!(outcome.failure(), Some(FailureKind::Stuck));
 }
+
+// docs/SIMULATION.md quotes the lines from here on.
+async fn an_answer_in_spite_of_a_partition(sim: Sim) {
+    let ms = Duration::from_millis;
+    sim.network().latency(ms(1)..ms(20)).loss(0.01).duplicate(0.01);
+    sim.host("server", || async {
+        let listener = TcpListener::bind("0.0.0.0:80").await?;
+        let (mut stream, _) = listener.accept().await?;
+        stream.write_all(b"hello").await
+    });
+    sleep(ms(10)).await;
+    sim.network().partition(["main"], ["server"]);
+    let healing = sim.clone();
+    wakeful::spawn(async move {
+        sleep(Duration::from_secs(5)).await;
+        healing.network().heal_all();
+    });
+    let mut stream = TcpStream::connect("server:80").await.unwrap();
+    assert_eq!(stream.read_u8().await.unwrap(), b'h');
+}
+// docs/SIMULATION.md quotes the lines up to here.
+
+#[test]
+fn the_guide_quotes_a_program_that_runs() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let guide = std::fs::read_to_string(folder.join("../../docs/SIMULATION.md")).unwrap();
+    let this = include_str!("sim_net_search.rs");
+    let quoted = this.split("// docs/SIMULATION.md quotes the lines").nth(1).unwrap();
+    let quoted = quoted.split_once('\n').unwrap().1.trim();
+    assert!(guide.contains(quoted), "the guide does not have this:\n{quoted}");
+    Explorer::new("partition").seeds(50).run(an_answer_in_spite_of_a_partition).unwrap();
+}

@@ -8,9 +8,11 @@ use crate::driver::io_readiness::{Direction, Readiness};
 use crate::io::ReadBuf;
 use crate::runtime::poll_evented::{Io, IoObject, PollEvented};
 use crate::runtime::registration::OpSource;
+use crate::sim::network::SimulatedSocket;
 use crate::sys::eintr::uninterrupted;
 use crate::task::wait_kind::WaitKind;
 use bytes::BufMut;
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, addr::SocketAddrArg};
 use std::io;
 use std::mem::MaybeUninit;
@@ -43,21 +45,21 @@ pub(crate) trait Received<S>: Sized {
 }
 
 impl<S: IoObject> Received<S> for () {
+    #[inline(always)]
     fn receive(
         io: Io<'_, S>,
         space: &mut [MaybeUninit<u8>],
         flags: RecvFlags,
     ) -> io::Result<(usize, Self)> {
-        let io = match io {
-            Io::Kernel(io) => io,
+        let receive = || match io {
+            Io::Kernel(io) => {
+                let ((filled, _), _) = rustix::net::recv(io, &mut *space, flags)?;
+                Ok::<_, Errno>((filled.len(), ()))
+            }
             Io::Simulated(socket) => {
                 let (len, _) = socket.receive(space, flags.contains(RecvFlags::PEEK))?;
-                return Ok((len, ()));
+                Ok((len, ()))
             }
-        };
-        let receive = || {
-            let ((filled, _), _) = rustix::net::recv(io, &mut *space, flags)?;
-            Ok::<_, rustix::io::Errno>((filled.len(), ()))
         };
         uninterrupted(receive)
     }
@@ -67,24 +69,40 @@ impl<S: IoObject> Received<S> for () {
 pub(crate) struct SenderAddr<A>(pub(crate) A);
 
 impl<S: DatagramSocket> Received<S> for SenderAddr<S::Addr> {
+    #[inline(always)]
     fn receive(
         io: Io<'_, S>,
         space: &mut [MaybeUninit<u8>],
         flags: RecvFlags,
     ) -> io::Result<(usize, Self)> {
-        let io = match io {
-            Io::Kernel(io) => io,
-            Io::Simulated(socket) => {
-                let (len, from) = socket.receive(space, flags.contains(RecvFlags::PEEK))?;
-                return Ok((len, SenderAddr(S::simulated_sender(from)?)));
-            }
-        };
-        let (len, sender) = uninterrupted(|| {
-            let ((filled, _), _, sender) = rustix::net::recvfrom(io, &mut *space, flags)?;
-            Ok::<_, rustix::io::Errno>((filled.len(), sender))
-        })?;
-        Ok((len, SenderAddr(S::sender_addr(sender)?)))
+        match io {
+            Io::Kernel(io) => receive_from(io, space, flags),
+            Io::Simulated(socket) => receive_simulated::<S>(socket, space, flags),
+        }
     }
+}
+
+fn receive_from<S: DatagramSocket>(
+    io: &S,
+    space: &mut [MaybeUninit<u8>],
+    flags: RecvFlags,
+) -> io::Result<(usize, SenderAddr<S::Addr>)> {
+    let (len, sender) = uninterrupted(|| {
+        let ((filled, _), _, sender) = rustix::net::recvfrom(io, &mut *space, flags)?;
+        Ok::<_, Errno>((filled.len(), sender))
+    })?;
+    Ok((len, SenderAddr(S::sender_addr(sender)?)))
+}
+
+#[cold]
+#[inline(never)]
+fn receive_simulated<S: DatagramSocket>(
+    socket: &SimulatedSocket,
+    space: &mut [MaybeUninit<u8>],
+    flags: RecvFlags,
+) -> io::Result<(usize, SenderAddr<S::Addr>)> {
+    let (len, from) = socket.receive(space, flags.contains(RecvFlags::PEEK))?;
+    Ok((len, SenderAddr(S::simulated_sender(from)?)))
 }
 
 /// Removes the datagram from the receive queue.
@@ -101,11 +119,12 @@ pub(crate) fn len_and_sender<A>((len, SenderAddr(addr)): (usize, SenderAddr<A>))
 }
 
 /// Sends to the address that the socket is connected to, without `SIGPIPE` if the peer is gone.
+#[inline(always)]
 pub(crate) fn send<S: AsFd>(io: Io<'_, S>, buf: &[u8]) -> io::Result<usize> {
-    match io {
-        Io::Kernel(io) => uninterrupted(|| rustix::net::send(io, buf, SendFlags::NOSIGNAL)),
+    uninterrupted(|| match io {
+        Io::Kernel(io) => rustix::net::send(io, buf, SendFlags::NOSIGNAL),
         Io::Simulated(socket) => socket.send(buf, None),
-    }
+    })
 }
 
 /// Sends a datagram of a kernel's socket to `target`.

@@ -52,34 +52,34 @@ impl_stream_io_for_sockets!(std::net::TcpStream: true, std::os::unix::net::UnixS
 
 #[inline(always)]
 fn recv<S: StreamIo>(io: Io<'_, S>, space: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
-    match io {
-        Io::Kernel(io) => uninterrupted(|| io.recv(space)),
+    uninterrupted(|| match io {
+        Io::Kernel(io) => io.recv(space),
         Io::Simulated(socket) => socket.read(space, false),
-    }
+    })
 }
 
 #[inline(always)]
 fn send<S: StreamIo>(io: Io<'_, S>, buf: &[u8]) -> io::Result<usize> {
-    match io {
-        Io::Kernel(io) => uninterrupted(|| io.send(buf)),
+    uninterrupted(|| match io {
+        Io::Kernel(io) => io.send(buf),
         Io::Simulated(socket) => socket.write(buf),
-    }
+    })
 }
 
 #[inline(always)]
 fn recv_vectored<S: StreamIo>(io: Io<'_, S>, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-    match io {
-        Io::Kernel(io) => uninterrupted(|| rustix::io::readv(io, bufs)),
+    uninterrupted(|| match io {
+        Io::Kernel(io) => rustix::io::readv(io, bufs),
         Io::Simulated(socket) => socket.read_vectored(bufs),
-    }
+    })
 }
 
 #[inline(always)]
 fn send_vectored<S: StreamIo>(io: Io<'_, S>, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-    match io {
-        Io::Kernel(io) => uninterrupted(|| rustix::io::writev(io, bufs)),
+    uninterrupted(|| match io {
+        Io::Kernel(io) => rustix::io::writev(io, bufs),
         Io::Simulated(socket) => socket.write_vectored(bufs),
-    }
+    })
 }
 
 /// Returns the readiness that ends a wait for `interest`.

@@ -473,11 +473,11 @@ impl TcpStream {
 /// Reads bytes that stay in the receive buffer.
 #[inline(always)]
 fn peek(io: Io<'_, net::TcpStream>, space: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
-    match io {
-        Io::Kernel(io) => uninterrupted(|| {
+    uninterrupted(|| match io {
+        Io::Kernel(io) => {
             let received = rustix::net::recv(io, &mut *space, RecvFlags::PEEK);
             received.map(|((filled, _), _)| filled.len())
-        }),
+        }
         Io::Simulated(socket) => socket.read(space, true),
-    }
+    })
 }

@@ -341,7 +341,7 @@ impl UdpSocket {
 fn send_inet(io: Io<'_, net::UdpSocket>, buf: &[u8], target: SocketAddr) -> io::Result<usize> {
     match io {
         Io::Kernel(io) => send_to(io, buf, &target),
-        Io::Simulated(socket) => socket.send(buf, Some(target)),
+        Io::Simulated(socket) => Ok(socket.send(buf, Some(target))?),
     }
 }
 

@@ -15,9 +15,15 @@ use std::time::Duration;
 ///
 /// - NET-1. Its lock is not held while wakers run. The lock of the world is taken inside of it, and
 ///   never the other way round.
-#[derive(Default)]
 pub(crate) struct Network {
     state: Mutex<NetworkState>,
+    arrivals: Arc<dyn EventTarget>,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self { state: Mutex::default(), arrivals: Arc::new(Arrivals) }
+    }
 }
 
 #[derive(Default)]
@@ -65,7 +71,12 @@ impl World {
         let ready: Vec<_> = ready.into_iter().filter_map(find).collect();
         drop(state);
         for (after_ns, host, number) in sent {
-            self.schedule(Duration::from_nanos(after_ns), host, Arc::new(Arrivals), number);
+            self.schedule(
+                Duration::from_nanos(after_ns),
+                host,
+                self.network.arrivals.clone(),
+                number,
+            );
         }
         for (host, hash) in delivered {
             self.record(host, EventKind::Delivery, hash, None);

@@ -34,3 +34,6 @@ pub(crate) use links::{Blocked, LinkRule, Route};
 pub(crate) use ports::ip_of;
 pub(crate) use socket::{SimulatedSocket, inet};
 pub(crate) use state::{Address, Dice, SocketKind};
+
+#[cfg(all(test, not(loom)))]
+mod tests;

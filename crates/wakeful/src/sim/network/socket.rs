@@ -4,7 +4,7 @@ use super::state::{Address, EndId, Net, Socket, SocketId, SocketKind, SocketStat
 use crate::driver::io_readiness::{IoReadiness, Readiness};
 use crate::sim::world::{SimulatedHost, World};
 use crate::sys::descriptor::FIRST_SIMULATED;
-use rustix::io::Errno;
+use rustix::io::{Errno, Result as SysResult};
 use rustix::net::sockopt;
 use std::any::Any;
 use std::fmt;
@@ -206,22 +206,22 @@ impl SimulatedSocket {
     /// Reads from a stream. `peeks`: the bytes stay in the receive buffer.
     #[cold]
     #[inline(never)]
-    pub(crate) fn read(&self, space: &mut [MaybeUninit<u8>], peeks: bool) -> io::Result<usize> {
+    pub(crate) fn read(&self, space: &mut [MaybeUninit<u8>], peeks: bool) -> SysResult<usize> {
         let mut filled = 0;
         let len = space.len();
         let mut sink = |bytes: &[u8]| {
             space[filled..filled + bytes.len()].write_copy_of_slice(bytes);
             filled += bytes.len();
         };
-        Ok(self.world.with_net(|net, _, dice| {
+        self.world.with_net(|net, _, dice| {
             net.read(Self::end(net, self.id)?, len, peeks, dice, &mut sink)
-        })?)
+        })
     }
 
     /// Reads from a stream into several buffers.
     #[cold]
     #[inline(never)]
-    pub(crate) fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    pub(crate) fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> SysResult<usize> {
         let len = bufs.iter().map(|buf| buf.len()).sum();
         let mut bytes = Vec::new();
         let mut sink = |read: &[u8]| bytes.extend_from_slice(read);
@@ -239,15 +239,14 @@ impl SimulatedSocket {
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(self.world.with_net(|net, now_ns, dice| {
-            net.write(Self::end(net, self.id)?, bytes, now_ns, dice)
-        })?)
+    pub(crate) fn write(&self, bytes: &[u8]) -> SysResult<usize> {
+        self.world
+            .with_net(|net, now_ns, dice| net.write(Self::end(net, self.id)?, bytes, now_ns, dice))
     }
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+    pub(crate) fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> SysResult<usize> {
         let bytes: Vec<u8> = bufs.iter().flat_map(|buf| buf.iter().copied()).collect();
         self.write(&bytes)
     }
@@ -269,11 +268,14 @@ impl SimulatedSocket {
     /// Sends a datagram to `target`, or to the peer.
     #[cold]
     #[inline(never)]
-    pub(crate) fn send(&self, bytes: &[u8], target: Option<SocketAddr>) -> io::Result<usize> {
-        let target = target.map(v4).transpose()?;
-        Ok(self.world.with_net(|net, now_ns, dice| {
-            net.send_datagram(self.id, bytes, target, now_ns, dice)
-        })?)
+    pub(crate) fn send(&self, bytes: &[u8], target: Option<SocketAddr>) -> SysResult<usize> {
+        let target = match target {
+            Some(SocketAddr::V4(target)) => Some(target),
+            Some(SocketAddr::V6(_)) => return Err(Errno::AFNOSUPPORT),
+            None => None,
+        };
+        self.world
+            .with_net(|net, now_ns, dice| net.send_datagram(self.id, bytes, target, now_ns, dice))
     }
 
     /// Receives a datagram. Returns how many bytes of it there was room for, and the sender.
@@ -283,13 +285,14 @@ impl SimulatedSocket {
         &self,
         space: &mut [MaybeUninit<u8>],
         peeks: bool,
-    ) -> io::Result<(usize, SocketAddr)> {
+    ) -> SysResult<(usize, SocketAddr)> {
         let len = space.len();
         let mut sink = |bytes: &[u8]| {
             space[..bytes.len()].write_copy_of_slice(bytes);
         };
-        let (count, from) =
-            self.call(|net| net.receive_datagram(self.id, len, peeks, &mut sink))?;
+        let (count, from) = self
+            .world
+            .with_net(|net, _, _| net.receive_datagram(self.id, len, peeks, &mut sink))?;
         Ok((count, from.into()))
     }
 }
