@@ -89,6 +89,13 @@ pub(crate) struct RegisteredSource {
     pub(crate) is_first: bool,
 }
 
+impl RegisteredSource {
+    /// Creates a source of a simulated socket, which no poller watches.
+    pub(crate) fn without_poller() -> Self {
+        Self { source: Arc::new(IoReadiness::new()), key: usize::MAX, is_first: false }
+    }
+}
+
 /// Sources that no descriptor has (POLLER-2).
 #[derive(Default)]
 struct UnusedSources {

@@ -1,6 +1,6 @@
 //! Resolution of host names and other values to socket addresses.
 
-use crate::runtime::simulated::refuse_in_simulation;
+use super::simulated;
 use crate::task::spawn_blocking;
 use std::future::{Ready, ready};
 use std::io;
@@ -155,12 +155,15 @@ fn lookup(
         return Box::pin(ready(Ok(vec![literal].into_iter())));
     }
     let (host, port) = name();
+    let simulated_name = host.clone();
     let lookup = move || match port {
         Some(port) => std::net::ToSocketAddrs::to_socket_addrs(&(host.as_str(), port)),
         None => std::net::ToSocketAddrs::to_socket_addrs(&*host),
     };
     Box::pin(async move {
-        refuse_in_simulation("the lookup of a host name")?;
+        if let Some(found) = simulated::lookup(&simulated_name, port) {
+            return found.map(|addr| vec![addr].into_iter());
+        }
         // Spawned at the first poll: the future may be polled on another runtime than the one in
         // whose context it was created.
         match spawn_blocking(lookup).await {

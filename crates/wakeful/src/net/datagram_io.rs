@@ -6,14 +6,17 @@
 
 use crate::driver::io_readiness::{Direction, Readiness};
 use crate::io::ReadBuf;
-use crate::runtime::poll_evented::PollEvented;
+use crate::runtime::poll_evented::{Io, IoObject, PollEvented};
 use crate::runtime::registration::OpSource;
+use crate::sim::network::SimulatedSocket;
 use crate::sys::eintr::uninterrupted;
 use crate::task::wait_kind::WaitKind;
 use bytes::BufMut;
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, addr::SocketAddrArg};
 use std::io;
 use std::mem::MaybeUninit;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::panic::Location;
 use std::task::{Context, Poll};
@@ -22,31 +25,41 @@ use std::task::{Context, Poll};
 const RECV_READINESS: Readiness = Readiness(Readiness::READ.0 | Readiness::ERROR.0);
 
 /// A datagram socket of the standard library.
-pub(crate) trait DatagramSocket: AsFd {
+pub(crate) trait DatagramSocket: IoObject {
     type Addr;
 
     /// Converts the address of a sender from the kernel's form.
     fn sender_addr(raw: Option<SocketAddrAny>) -> io::Result<Self::Addr>;
+
+    /// Converts the address of a sender in a simulation.
+    fn simulated_sender(from: SocketAddr) -> io::Result<Self::Addr>;
 }
 
 /// What a receive returns besides the length: nothing, or the [`SenderAddr`].
 pub(crate) trait Received<S>: Sized {
     fn receive(
-        io: &S,
+        io: Io<'_, S>,
         space: &mut [MaybeUninit<u8>],
         flags: RecvFlags,
     ) -> io::Result<(usize, Self)>;
 }
 
-impl<S: AsFd> Received<S> for () {
+impl<S: IoObject> Received<S> for () {
+    #[inline(always)]
     fn receive(
-        io: &S,
+        io: Io<'_, S>,
         space: &mut [MaybeUninit<u8>],
         flags: RecvFlags,
     ) -> io::Result<(usize, Self)> {
-        let receive = || {
-            let ((filled, _), _) = rustix::net::recv(io, &mut *space, flags)?;
-            Ok::<_, rustix::io::Errno>((filled.len(), ()))
+        let receive = || match io {
+            Io::Kernel(io) => {
+                let ((filled, _), _) = rustix::net::recv(io, &mut *space, flags)?;
+                Ok::<_, Errno>((filled.len(), ()))
+            }
+            Io::Simulated(socket) => {
+                let (len, _) = socket.receive(space, flags.contains(RecvFlags::PEEK))?;
+                Ok((len, ()))
+            }
         };
         uninterrupted(receive)
     }
@@ -56,17 +69,40 @@ impl<S: AsFd> Received<S> for () {
 pub(crate) struct SenderAddr<A>(pub(crate) A);
 
 impl<S: DatagramSocket> Received<S> for SenderAddr<S::Addr> {
+    #[inline(always)]
     fn receive(
-        io: &S,
+        io: Io<'_, S>,
         space: &mut [MaybeUninit<u8>],
         flags: RecvFlags,
     ) -> io::Result<(usize, Self)> {
-        let (len, sender) = uninterrupted(|| {
-            let ((filled, _), _, sender) = rustix::net::recvfrom(io, &mut *space, flags)?;
-            Ok::<_, rustix::io::Errno>((filled.len(), sender))
-        })?;
-        Ok((len, SenderAddr(S::sender_addr(sender)?)))
+        match io {
+            Io::Kernel(io) => receive_from(io, space, flags),
+            Io::Simulated(socket) => receive_simulated::<S>(socket, space, flags),
+        }
     }
+}
+
+fn receive_from<S: DatagramSocket>(
+    io: &S,
+    space: &mut [MaybeUninit<u8>],
+    flags: RecvFlags,
+) -> io::Result<(usize, SenderAddr<S::Addr>)> {
+    let (len, sender) = uninterrupted(|| {
+        let ((filled, _), _, sender) = rustix::net::recvfrom(io, &mut *space, flags)?;
+        Ok::<_, Errno>((filled.len(), sender))
+    })?;
+    Ok((len, SenderAddr(S::sender_addr(sender)?)))
+}
+
+#[cold]
+#[inline(never)]
+fn receive_simulated<S: DatagramSocket>(
+    socket: &SimulatedSocket,
+    space: &mut [MaybeUninit<u8>],
+    flags: RecvFlags,
+) -> io::Result<(usize, SenderAddr<S::Addr>)> {
+    let (len, from) = socket.receive(space, flags.contains(RecvFlags::PEEK))?;
+    Ok((len, SenderAddr(S::simulated_sender(from)?)))
 }
 
 /// Removes the datagram from the receive queue.
@@ -83,18 +119,22 @@ pub(crate) fn len_and_sender<A>((len, SenderAddr(addr)): (usize, SenderAddr<A>))
 }
 
 /// Sends to the address that the socket is connected to, without `SIGPIPE` if the peer is gone.
-pub(crate) fn send(io: impl AsFd, buf: &[u8]) -> io::Result<usize> {
-    uninterrupted(|| rustix::net::send(&io, buf, SendFlags::NOSIGNAL))
+#[inline(always)]
+pub(crate) fn send<S: AsFd>(io: Io<'_, S>, buf: &[u8]) -> io::Result<usize> {
+    uninterrupted(|| match io {
+        Io::Kernel(io) => rustix::net::send(io, buf, SendFlags::NOSIGNAL),
+        Io::Simulated(socket) => socket.send(buf, None),
+    })
 }
 
-/// Sends to `target`.
+/// Sends a datagram of a kernel's socket to `target`.
 pub(crate) fn send_to(io: impl AsFd, buf: &[u8], target: &impl SocketAddrArg) -> io::Result<usize> {
     uninterrupted(|| rustix::net::sendto(&io, buf, SendFlags::NOSIGNAL, target))
 }
 
 /// Receives into initialized memory.
 pub(crate) fn recv_into_slice<S, R: Received<S>>(
-    io: &S,
+    io: Io<'_, S>,
     buf: &mut [u8],
     flags: RecvFlags,
 ) -> io::Result<(usize, R)> {
@@ -105,7 +145,7 @@ pub(crate) fn recv_into_slice<S, R: Received<S>>(
 
 /// Receives into the next chunk of a `BufMut`.
 pub(crate) fn recv_into_buf_mut<S, R: Received<S>>(
-    io: &S,
+    io: Io<'_, S>,
     buf: &mut impl BufMut,
     flags: RecvFlags,
 ) -> io::Result<(usize, R)> {
@@ -119,7 +159,7 @@ pub(crate) fn recv_into_buf_mut<S, R: Received<S>>(
 
 /// Receives into the unfilled part of a `ReadBuf`.
 pub(crate) fn recv_into_read_buf<S, R: Received<S>>(
-    io: &S,
+    io: Io<'_, S>,
     buf: &mut ReadBuf<'_>,
     flags: RecvFlags,
 ) -> io::Result<R> {
@@ -132,12 +172,12 @@ pub(crate) fn recv_into_read_buf<S, R: Received<S>>(
     Ok(received)
 }
 
-impl<S: AsFd> PollEvented<S> {
+impl<S: IoObject> PollEvented<S> {
     /// Waits until `operation` receives. Any number of tasks may wait.
     pub(crate) async fn async_recv_with<R>(
         &self,
         site: &'static Location<'static>,
-        operation: impl FnMut(&S) -> io::Result<R>,
+        operation: impl FnMut(Io<'_, S>) -> io::Result<R>,
     ) -> io::Result<R> {
         self.async_io(OpSource::Library, RECV_READINESS, WaitKind::IoRead, site, operation).await
     }
@@ -146,7 +186,7 @@ impl<S: AsFd> PollEvented<S> {
     pub(crate) async fn async_send_with<R>(
         &self,
         site: &'static Location<'static>,
-        operation: impl FnMut(&S) -> io::Result<R>,
+        operation: impl FnMut(Io<'_, S>) -> io::Result<R>,
     ) -> io::Result<R> {
         self.async_io(OpSource::Library, Readiness::WRITE, WaitKind::IoWrite, site, operation).await
     }
@@ -154,7 +194,7 @@ impl<S: AsFd> PollEvented<S> {
     /// Receives without waiting.
     pub(crate) fn try_recv_with<R>(
         &self,
-        operation: impl FnOnce(&S) -> io::Result<R>,
+        operation: impl FnOnce(Io<'_, S>) -> io::Result<R>,
     ) -> io::Result<R> {
         self.try_io(OpSource::Library, RECV_READINESS, operation)
     }
@@ -162,7 +202,7 @@ impl<S: AsFd> PollEvented<S> {
     /// Sends without waiting.
     pub(crate) fn try_send_with<R>(
         &self,
-        operation: impl FnOnce(&S) -> io::Result<R>,
+        operation: impl FnOnce(Io<'_, S>) -> io::Result<R>,
     ) -> io::Result<R> {
         self.try_io(OpSource::Library, Readiness::WRITE, operation)
     }
@@ -171,7 +211,7 @@ impl<S: AsFd> PollEvented<S> {
     pub(crate) fn poll_recv_with<R>(
         &self,
         cx: &mut Context<'_>,
-        mut operation: impl FnMut(&S) -> io::Result<R>,
+        mut operation: impl FnMut(Io<'_, S>) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
         let polled = self.poll_io(Direction::Read, cx, WaitKind::IoRead, &mut operation);
         if polled.is_ready() {
@@ -189,7 +229,7 @@ impl<S: AsFd> PollEvented<S> {
     pub(crate) fn poll_send_with<R>(
         &self,
         cx: &mut Context<'_>,
-        operation: impl FnMut(&S) -> io::Result<R>,
+        operation: impl FnMut(Io<'_, S>) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
         self.poll_io(Direction::Write, cx, WaitKind::IoWrite, operation)
     }

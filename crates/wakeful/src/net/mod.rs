@@ -53,6 +53,7 @@ mod datagram_io;
 mod datagrams;
 mod halves;
 mod registered_socket;
+mod simulated;
 pub(crate) mod stream_io;
 mod streams;
 pub mod tcp;

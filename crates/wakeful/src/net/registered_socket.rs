@@ -48,7 +48,10 @@ macro_rules! registered_socket {
             /// # }
             /// ```
             pub fn take_error(&self) -> std::io::Result<Option<std::io::Error>> {
-                self.io.take_error()
+                match self.io.io() {
+                    $crate::runtime::poll_evented::Io::Kernel(io) => io.take_error(),
+                    $crate::runtime::poll_evented::Io::Simulated(socket) => socket.take_error(),
+                }
             }
 
             /// Calls `f` once if the socket is ready for `interest`.

@@ -4,7 +4,7 @@
 
 use crate::driver::io_readiness::{Direction, Readiness};
 use crate::io::{Interest, ReadBuf, Ready};
-use crate::runtime::poll_evented::PollEvented;
+use crate::runtime::poll_evented::{Io, IoObject, PollEvented};
 use crate::runtime::registration::OpSource;
 use crate::sys::eintr::uninterrupted;
 use crate::task::futile::FutileKind;
@@ -13,7 +13,6 @@ use bytes::BufMut;
 use rustix::net::{RecvFlags, SendFlags};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
 use std::panic::Location;
 use std::task::{Context, Poll, ready};
 
@@ -21,7 +20,7 @@ use std::task::{Context, Poll, ready};
 const MAX_IOV: usize = 1024;
 
 /// The system calls that move bytes in and out of a descriptor.
-pub(crate) trait StreamIo: AsFd {
+pub(crate) trait StreamIo: IoObject {
     /// Whether a read that returns fewer bytes than requested has drained the receive buffer.
     const SHORT_READ_DRAINS: bool;
 
@@ -51,6 +50,38 @@ macro_rules! impl_stream_io_for_sockets {
 // nothing.
 impl_stream_io_for_sockets!(std::net::TcpStream: true, std::os::unix::net::UnixStream: false);
 
+#[inline(always)]
+fn recv<S: StreamIo>(io: Io<'_, S>, space: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+    uninterrupted(|| match io {
+        Io::Kernel(io) => io.recv(space),
+        Io::Simulated(socket) => socket.read(space, false),
+    })
+}
+
+#[inline(always)]
+fn send<S: StreamIo>(io: Io<'_, S>, buf: &[u8]) -> io::Result<usize> {
+    uninterrupted(|| match io {
+        Io::Kernel(io) => io.send(buf),
+        Io::Simulated(socket) => socket.write(buf),
+    })
+}
+
+#[inline(always)]
+fn recv_vectored<S: StreamIo>(io: Io<'_, S>, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    uninterrupted(|| match io {
+        Io::Kernel(io) => rustix::io::readv(io, bufs),
+        Io::Simulated(socket) => socket.read_vectored(bufs),
+    })
+}
+
+#[inline(always)]
+fn send_vectored<S: StreamIo>(io: Io<'_, S>, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+    uninterrupted(|| match io {
+        Io::Kernel(io) => rustix::io::writev(io, bufs),
+        Io::Simulated(socket) => socket.write_vectored(bufs),
+    })
+}
+
 /// Returns the readiness that ends a wait for `interest`.
 pub(crate) fn readiness_mask(interest: Interest) -> Readiness {
     Readiness(Ready::of_interest(interest).bits())
@@ -65,7 +96,7 @@ pub(crate) fn wait_kind(interest: Interest) -> WaitKind {
     }
 }
 
-impl<S: AsFd> PollEvented<S> {
+impl<S: IoObject> PollEvented<S> {
     /// Waits for any of `interest`. Any number of tasks may wait.
     pub(crate) async fn ready_for(
         &self,
@@ -98,7 +129,7 @@ impl<S: StreamIo> PollEvented<S> {
         let room = if S::SHORT_READ_DRAINS { buf.remaining() } else { 0 };
         // SAFETY: `recv` writes only initialized bytes.
         let space = unsafe { buf.unfilled_mut() };
-        let count = ready!(self.poll_read(cx, room, |io| uninterrupted(|| io.recv(space))))?;
+        let count = ready!(self.poll_read(cx, room, |io| recv(io, space)))?;
         if count == 0 && buf.remaining() > 0 {
             self.registration().count_end(FutileKind::StreamRead, None);
         }
@@ -110,7 +141,7 @@ impl<S: StreamIo> PollEvented<S> {
 
     #[inline(always)]
     pub(crate) fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.poll_write(cx, buf.len(), |io| uninterrupted(|| io.send(buf)))
+        self.poll_write(cx, buf.len(), |io| send(io, buf))
     }
 
     pub(crate) fn poll_send_vectored(
@@ -121,7 +152,7 @@ impl<S: StreamIo> PollEvented<S> {
         // The kernel ignores buffers beyond this limit. A write that stops there is no short write,
         // so it must not count as a full send buffer.
         let size = bufs.iter().take(MAX_IOV).map(|buf| buf.len()).sum();
-        self.poll_write(cx, size, |io| uninterrupted(|| rustix::io::writev(io, bufs)))
+        self.poll_write(cx, size, |io| send_vectored(io, bufs))
     }
 
     #[track_caller]
@@ -129,8 +160,7 @@ impl<S: StreamIo> PollEvented<S> {
         let is_empty = buf.is_empty();
         // SAFETY: `recv` writes only initialized bytes, so `buf` stays initialized.
         let space = unsafe { &mut *(std::ptr::from_mut(buf) as *mut [MaybeUninit<u8>]) };
-        let count =
-            self.try_io(OpSource::Library, Readiness::READ, |io| uninterrupted(|| io.recv(space)))?;
+        let count = self.try_io(OpSource::Library, Readiness::READ, |io| recv(io, space))?;
         if count == 0 && !is_empty {
             let site = Some(Location::caller());
             self.registration().count_end(FutileKind::StreamTryRead, site);
@@ -139,9 +169,7 @@ impl<S: StreamIo> PollEvented<S> {
     }
 
     pub(crate) fn try_recv_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.try_io(OpSource::Library, Readiness::READ, |io| {
-            uninterrupted(|| rustix::io::readv(io, bufs))
-        })
+        self.try_io(OpSource::Library, Readiness::READ, |io| recv_vectored(io, bufs))
     }
 
     pub(crate) fn try_recv_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
@@ -149,7 +177,7 @@ impl<S: StreamIo> PollEvented<S> {
             let chunk = buf.chunk_mut();
             // SAFETY: `recv` writes only initialized bytes.
             let space = unsafe { chunk.as_uninit_slice_mut() };
-            let count = uninterrupted(|| io.recv(space))?;
+            let count = recv(io, space)?;
             // SAFETY: the kernel filled the first `count` bytes of the chunk.
             unsafe { buf.advance_mut(count) };
             Ok(count)
@@ -157,12 +185,10 @@ impl<S: StreamIo> PollEvented<S> {
     }
 
     pub(crate) fn try_send(&self, buf: &[u8]) -> io::Result<usize> {
-        self.try_io(OpSource::Library, Readiness::WRITE, |io| uninterrupted(|| io.send(buf)))
+        self.try_io(OpSource::Library, Readiness::WRITE, |io| send(io, buf))
     }
 
     pub(crate) fn try_send_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.try_io(OpSource::Library, Readiness::WRITE, |io| {
-            uninterrupted(|| rustix::io::writev(io, bufs))
-        })
+        self.try_io(OpSource::Library, Readiness::WRITE, |io| send_vectored(io, bufs))
     }
 }

@@ -2,17 +2,46 @@
 
 use super::registration::{OpSource, Registration};
 use crate::driver::io_readiness::{Direction, Readiness, ReadinessSnapshot};
+use crate::runtime::simulated::refused;
+use crate::sim::network::SimulatedSocket;
 use crate::task::wait_kind::WaitKind;
 use std::fmt;
 use std::io;
 use std::ops::Deref;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::panic::Location;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
+/// An I/O object that a [`PollEvented`] holds.
+pub(crate) trait IoObject: AsFd + Sized {
+    /// Returns a descriptor that stands in for a simulated socket.
+    fn stand_in(socket: &SimulatedSocket) -> &Self;
+}
+
+macro_rules! without_simulation {
+    ($($object:ty),+) => {$(
+        impl IoObject for $object {
+            fn stand_in(_: &SimulatedSocket) -> &Self {
+                unreachable!("a simulated socket is a socket")
+            }
+        }
+    )+};
+}
+without_simulation!(OwnedFd, Arc<OwnedFd>);
+
+/// What an operation acts on.
+pub(crate) enum Io<'a, S> {
+    Kernel(&'a S),
+    Simulated(&'a SimulatedSocket),
+}
+
 /// A non-blocking I/O object that is registered with a poller until it is dropped or taken out.
-pub(crate) struct PollEvented<S: AsFd> {
-    /// `None` after `into_inner`.
+///
+/// A simulated socket has no object. A taken object needs the same test anyway, so this costs the other
+/// sockets nothing.
+pub(crate) struct PollEvented<S: IoObject> {
+    /// `None` after `into_inner`, and in a simulation.
     io: Option<S>,
     registration: Registration,
 }
@@ -23,7 +52,7 @@ const MAX_TRANSFER: usize = 0x7fff_0000;
 
 pub(crate) const BOTH: mio::Interest = mio::Interest::READABLE.add(mio::Interest::WRITABLE);
 
-impl<S: AsFd> PollEvented<S> {
+impl<S: IoObject> PollEvented<S> {
     /// Registers an I/O object with the poller of this thread's worker.
     ///
     /// # Panics
@@ -51,9 +80,29 @@ impl<S: AsFd> PollEvented<S> {
         Self::new_at(io, BOTH, Location::caller())
     }
 
+    /// Registers a simulated socket that a call at `site` has created.
+    #[cold]
+    #[track_caller]
+    pub(crate) fn new_simulated(socket: SimulatedSocket, site: &'static Location<'static>) -> Self {
+        Self { io: None, registration: Registration::new_simulated(socket, site) }
+    }
+
+    /// Returns what an operation acts on.
+    #[inline(always)]
+    pub(crate) fn io(&self) -> Io<'_, S> {
+        match &self.io {
+            Some(io) => Io::Kernel(io),
+            None => Io::Simulated(self.registration.simulated()),
+        }
+    }
+
     /// Deregisters the I/O object and returns it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for a simulated socket, which has none.
     pub(crate) fn into_inner(mut self) -> io::Result<S> {
-        let io = self.io.take().expect("taken out once");
+        let Some(io) = self.io.take() else { return Err(refused("`into_std`")) };
         self.registration.deregister()?;
         Ok(io)
     }
@@ -72,10 +121,10 @@ impl<S: AsFd> PollEvented<S> {
         &self,
         cx: &mut Context<'_>,
         capacity: usize,
-        mut operation: impl FnMut(&S) -> io::Result<usize>,
+        mut operation: impl FnMut(Io<'_, S>) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         self.registration.poll_io(Direction::Read, cx, WaitKind::IoRead, |seen| {
-            let count = operation(self)?;
+            let count = operation(self.io())?;
             self.mark_drained_if_short(Direction::Read, seen, count, capacity);
             Ok(count)
         })
@@ -90,10 +139,10 @@ impl<S: AsFd> PollEvented<S> {
         &self,
         cx: &mut Context<'_>,
         size: usize,
-        mut operation: impl FnMut(&S) -> io::Result<usize>,
+        mut operation: impl FnMut(Io<'_, S>) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         self.registration.poll_io(Direction::Write, cx, WaitKind::IoWrite, |seen| {
-            let count = operation(self)?;
+            let count = operation(self.io())?;
             self.mark_drained_if_short(Direction::Write, seen, count, size);
             Ok(count)
         })
@@ -122,9 +171,9 @@ impl<S: AsFd> PollEvented<S> {
         direction: Direction,
         cx: &mut Context<'_>,
         kind: WaitKind,
-        mut operation: impl FnMut(&S) -> io::Result<R>,
+        mut operation: impl FnMut(Io<'_, S>) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        self.registration.poll_io(direction, cx, kind, |_| operation(self))
+        self.registration.poll_io(direction, cx, kind, |_| operation(self.io()))
     }
 
     /// Runs an operation as soon as it does not block. Any number of tasks may wait.
@@ -136,9 +185,9 @@ impl<S: AsFd> PollEvented<S> {
         mask: Readiness,
         kind: WaitKind,
         site: &'static Location<'static>,
-        mut operation: impl FnMut(&S) -> io::Result<R>,
+        mut operation: impl FnMut(Io<'_, S>) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.registration.async_io(author, mask, kind, site, |_| operation(self)).await
+        self.registration.async_io(author, mask, kind, site, |_| operation(self.io())).await
     }
 
     /// Tries an operation once, if the object is known to be ready for any of `mask`.
@@ -146,22 +195,25 @@ impl<S: AsFd> PollEvented<S> {
         &self,
         author: OpSource,
         mask: Readiness,
-        operation: impl FnOnce(&S) -> io::Result<R>,
+        operation: impl FnOnce(Io<'_, S>) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.registration.try_io(author, mask, || operation(self))
+        self.registration.try_io(author, mask, || operation(self.io()))
     }
 }
 
-impl<S: AsFd> Deref for PollEvented<S> {
+impl<S: IoObject> Deref for PollEvented<S> {
     type Target = S;
 
     #[inline]
     fn deref(&self) -> &S {
-        self.io.as_ref().expect("only `into_inner` removes it")
+        match self.io() {
+            Io::Kernel(io) => io,
+            Io::Simulated(socket) => S::stand_in(socket),
+        }
     }
 }
 
-impl<S: AsFd> Drop for PollEvented<S> {
+impl<S: IoObject> Drop for PollEvented<S> {
     fn drop(&mut self) {
         if self.io.is_some() {
             // The descriptor is closed next, which removes it from the kernel's interest list in
@@ -171,7 +223,7 @@ impl<S: AsFd> Drop for PollEvented<S> {
     }
 }
 
-impl<S: AsFd + fmt::Debug> fmt::Debug for PollEvented<S> {
+impl<S: IoObject + fmt::Debug> fmt::Debug for PollEvented<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }

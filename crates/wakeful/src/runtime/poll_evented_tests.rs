@@ -23,15 +23,22 @@ fn pair() -> (UnixStream, UnixStream) {
     (a, b)
 }
 
+fn kernel<S>(io: Io<'_, S>) -> &S {
+    match io {
+        Io::Kernel(io) => io,
+        Io::Simulated(_) => panic!("no simulation runs"),
+    }
+}
+
 async fn read(io: &PollEvented<UnixStream>) -> u8 {
     let mut byte = [0];
-    let count = poll_fn(|cx| io.poll_read(cx, 1, |mut io| io.read(&mut byte))).await.unwrap();
+    let count = poll_fn(|cx| io.poll_read(cx, 1, |io| kernel(io).read(&mut byte))).await.unwrap();
     assert_eq!(count, 1);
     byte[0]
 }
 
 async fn write(io: &PollEvented<UnixStream>, byte: u8) {
-    let count = poll_fn(|cx| io.poll_write(cx, 1, |mut io| io.write(&[byte]))).await.unwrap();
+    let count = poll_fn(|cx| io.poll_write(cx, 1, |io| kernel(io).write(&[byte]))).await.unwrap();
     assert_eq!(count, 1);
 }
 
@@ -102,7 +109,7 @@ fn shutdown_of_the_runtime_fails_operations() {
         drop(runtime);
         let mut cx = Context::from_waker(std::task::Waker::noop());
         let mut byte = [0];
-        let result = a.poll_read(&mut cx, 1, |mut io| io.read(&mut byte));
+        let result = a.poll_read(&mut cx, 1, |io| kernel(io).read(&mut byte));
         assert!(matches!(result, Poll::Ready(Err(_))));
         drop(a);
     }
@@ -156,7 +163,7 @@ fn failed_registration_wakes_the_owner_of_the_poller() {
         let runtime_ref = crate::runtime::registration::runtime_ref_with_io();
         let (poller, _) = runtime_ref.shared.poller().unwrap();
         let file = std::fs::File::open("/proc/self/exe").unwrap();
-        let Err(refused) = PollEvented::both(file) else {
+        let Err(refused) = PollEvented::both(OwnedFd::from(file)) else {
             panic!("epoll cannot watch a regular file")
         };
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);

@@ -5,6 +5,7 @@ use super::shutdown_error::shutting_down;
 use crate::driver::io_readiness::{Direction, Readiness, ReadinessSnapshot};
 use crate::driver::poller::{Poller, RegisteredSource};
 use crate::runtime::task_api::spawn::no_runtime;
+use crate::sim::network::SimulatedSocket;
 use crate::task::coop;
 use crate::task::futile::{self, FutileKind};
 use crate::task::wait_kind::WaitKind;
@@ -27,7 +28,8 @@ use std::task::{Context, Poll, ready};
 /// descriptor or passes it to other code.
 pub(crate) struct Registration {
     registered: RegisteredSource,
-    poller: Arc<Poller>,
+    origin: ReadinessOrigin,
+    /// The descriptor, or the number of a simulated socket, which is not one.
     fd: RawFd,
     /// The end of the data was returned.
     has_ended: AtomicBool,
@@ -35,6 +37,13 @@ pub(crate) struct Registration {
     site: &'static Location<'static>,
     /// Keeps the runtime's drivers alive.
     _runtime: Arc<RuntimeRef>,
+}
+
+/// What tells a registration that its source is ready.
+enum ReadinessOrigin {
+    Poller(Arc<Poller>),
+    /// The source has no descriptor.
+    Simulation(Box<SimulatedSocket>),
 }
 
 /// The author of an I/O operation, which decides what its `WouldBlock` proves.
@@ -64,7 +73,8 @@ impl Registration {
     ) -> io::Result<Self> {
         let runtime = runtime_ref_with_io();
         if runtime.shared.config().env.simulated.is_some() {
-            let what = format!("the socket, pipe or `AsyncFd` that {site} opens");
+            let what =
+                format!("what {site} registers (an `AsyncFd`, a pipe or a socket for `from_std`)");
             runtime.shared.refuse_in_simulation(&what)?;
         }
         let (poller, owner) = runtime.shared.poller()?;
@@ -85,7 +95,7 @@ impl Registration {
         }
         Ok(Self {
             registered,
-            poller,
+            origin: ReadinessOrigin::Poller(poller),
             fd,
             has_ended: AtomicBool::new(false),
             site,
@@ -93,8 +103,48 @@ impl Registration {
         })
     }
 
+    /// Registers a simulated socket with the current runtime.
+    ///
+    /// # Panics
+    ///
+    /// If the thread has no current runtime, or if that has no I/O.
+    #[cold]
+    #[track_caller]
+    pub(crate) fn new_simulated(socket: SimulatedSocket, site: &'static Location<'static>) -> Self {
+        let registered = RegisteredSource::without_poller();
+        socket.attach(&registered.source);
+        Self {
+            registered,
+            fd: socket.number(),
+            origin: ReadinessOrigin::Simulation(Box::new(socket)),
+            has_ended: AtomicBool::new(false),
+            site,
+            _runtime: runtime_ref_with_io(),
+        }
+    }
+
+    /// Returns the simulated socket that the registration is for.
+    ///
+    /// # Panics
+    ///
+    /// If it is for a descriptor.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn simulated(&self) -> &SimulatedSocket {
+        match &self.origin {
+            ReadinessOrigin::Simulation(socket) => socket,
+            ReadinessOrigin::Poller(_) => unreachable!("a descriptor is there until `into_inner`"),
+        }
+    }
+
     pub(crate) fn deregister(&self) -> io::Result<()> {
-        self.poller.deregister(self.fd, &self.registered)
+        match &self.origin {
+            ReadinessOrigin::Poller(poller) => poller.deregister(self.fd, &self.registered),
+            ReadinessOrigin::Simulation(_) => {
+                self.registered.source.drop_wakers();
+                Ok(())
+            }
+        }
     }
 
     /// Records that the current task waits for this descriptor.
@@ -167,6 +217,9 @@ impl Registration {
     /// Asks the kernel which directions are closed now.
     #[cold]
     fn closed_directions(&self) -> Readiness {
+        if let ReadinessOrigin::Simulation(socket) = &self.origin {
+            return socket.readiness().and(Readiness::READ_CLOSED | Readiness::WRITE_CLOSED);
+        }
         // SAFETY: the descriptor was just used. If it was closed although it is registered, the
         // kernel describes another file or none, and the result does not matter.
         let fd = unsafe { BorrowedFd::borrow_raw(self.fd) };

@@ -224,8 +224,14 @@ pub(crate) fn refuse_in_simulation(what: &str) -> io::Result<()> {
     context::with_current(|shared| shared.refuse_in_simulation(what)).unwrap_or(Ok(()))
 }
 
+/// Calls `f` with the simulated host that the calling code runs on, if it is simulated.
+#[inline]
+pub(crate) fn with_host<R>(f: impl FnOnce(&SimulatedHost) -> R) -> Option<R> {
+    context::with_current(|shared| shared.config().env.simulated.as_ref().map(f)).flatten()
+}
+
 #[cold]
-fn refused(what: &str) -> io::Error {
+pub(crate) fn refused(what: &str) -> io::Error {
     let text = format!(
         "{what} is not available in a simulation: it would use the real world, which the seed does \
          not decide"

@@ -35,6 +35,10 @@ pub(crate) enum EventKind {
     Choice,
     /// A host starts, stops or is killed. The payload says which.
     Host,
+    /// Bytes or a datagram arrive. The payload is their hash.
+    Delivery,
+    /// Routes are blocked or opened. The payload says whether any is blocked.
+    Network,
 }
 
 /// One event of a run.

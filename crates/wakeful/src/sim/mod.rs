@@ -2,12 +2,14 @@
 //!
 //! A bug that needs a rare order of events shows itself once in a thousand runs, and never when one
 //! looks. In a simulation the order is a choice of a seed: the bug becomes a number that can be
-//! repeated. Tasks, timers, locks, channels and closures are those that ship; no type is replaced.
+//! repeated. Tasks, timers, locks, channels, sockets and closures are those that ship; no type is
+//! replaced.
 //!
 //! - [`Simulation`] runs a program once. Its [`Outcome`] says why the run failed.
 //! - [`Sim`] is the simulation as the program sees it. It adds hosts, and checks conditions.
 //! - [`Host`] is a machine with its own tasks, timers and [clock](HostClock). It can be killed,
 //!   restarted and paused.
+//! - [`Network`] connects the hosts. It sets latencies and faults, and makes partitions.
 //! - [`choose`], [`maybe`] and [`system_time`] are for code that also runs outside.
 //! - [`Builder::new_simulated`](crate::runtime::Builder::new_simulated) builds a simulated runtime, for
 //!   a program that has its own `block_on`.
@@ -36,8 +38,10 @@
 //!
 //! # Limits
 //!
-//! - Sockets, pipes, files, child processes, signals and `block_in_place` are refused, each with an
-//!   error or a panic that names it.
+//! - Files, pipes, `UnixDatagram`, `AsyncFd`, IPv6, multicast, child processes, signals and
+//!   `block_in_place` are refused, each with an error or a panic that names it.
+//! - A simulated socket has no descriptor. `as_fd` lends another socket, which is not connected and
+//!   only keeps the options that the program sets.
 //! - Code between two awaits is atomic: races on atomics of the standard library do not show.
 //! - Closures of `spawn_blocking` run in one poll on the thread of the simulation, and must not block.
 //! - Statics are shared by all hosts, and by all runs of a process.
@@ -66,6 +70,7 @@
 //!
 //! - `oracle`: makes every choice of a run, by a strategy or from a recorded list.
 //! - `hash`: the rolling hash of a run, and where two runs differ.
+//! - `network`: sockets, connections, and the links between hosts.
 //! - `world`: the hosts, the event heap, the time, and the step that the run repeats.
 //! - `strategy`: in which order tasks run, which polls are cut short, and which faults happen.
 //! - `shrink`: finds few choices with which a run still fails.
@@ -81,6 +86,7 @@ mod api;
 #[cfg(all(feature = "rt", feature = "sync"))]
 mod explore;
 pub(crate) mod hash;
+pub(crate) mod network;
 pub(crate) mod oracle;
 pub(crate) mod shown_numbers;
 pub(crate) mod shrink;
@@ -91,6 +97,8 @@ pub(crate) mod world;
 pub use api::{
     Host, HostClock, Outcome, ProgramOutput, Sim, Simulation, choose, maybe, system_time,
 };
+#[cfg(all(feature = "rt", feature = "sync", feature = "net"))]
+pub use api::{Link, NamedHost, Network};
 #[cfg(all(feature = "rt", feature = "sync"))]
 #[doc(hidden)]
 pub use explore::run_test;

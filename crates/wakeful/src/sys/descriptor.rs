@@ -5,6 +5,9 @@ use rustix::net::{SocketAddrAny, SocketAddrUnix, getpeername, getsockname};
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, RawFd};
 
+/// The numbers of the sockets of simulations begin here. No descriptor has such a number.
+pub(crate) const FIRST_SIMULATED: u32 = 1 << 30;
+
 /// Describes a file descriptor: its number and, for a socket, both addresses.
 ///
 /// If the descriptor was closed and its number reused, this describes the new one.
@@ -14,6 +17,9 @@ use std::os::fd::{BorrowedFd, RawFd};
 pub(crate) fn describe(number: u64) -> Option<String> {
     // No descriptor is negative, and `BorrowedFd` must not be -1.
     let fd = RawFd::try_from(number).ok()?;
+    if let Some(simulated) = number.checked_sub(u64::from(FIRST_SIMULATED)) {
+        return Some(format!("simulated socket {simulated}"));
+    }
     // SAFETY: not -1. The two calls change nothing, and fail for a descriptor that is closed or no
     // socket.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
@@ -31,7 +37,7 @@ pub(crate) fn describe(number: u64) -> Option<String> {
 /// or a word such as `pipe`.
 pub(crate) fn describe_target(number: u64) -> Option<String> {
     let text = describe(number)?;
-    if text.ends_with(')') {
+    if text.ends_with(')') || number >= u64::from(FIRST_SIMULATED) {
         return Some(text);
     }
     let Ok(target) = std::fs::read_link(format!("/proc/self/fd/{number}")) else {
@@ -77,7 +83,8 @@ mod tests {
         let (one, _other) = UnixStream::pair().expect("there are descriptors");
         let fd = one.as_raw_fd();
         assert_eq!(text_for(fd), format!("descriptor {fd}"));
-        assert_eq!(text_for(1 << 30), "descriptor 1073741824", "not open");
+        assert_eq!(text_for((1 << 30) + 7), "simulated socket 7");
+        assert_eq!(text_for(1 << 29), "descriptor 536870912", "not open");
     }
 
     #[test]
@@ -94,7 +101,7 @@ mod tests {
         let (one, _other) = UnixStream::pair().expect("there are descriptors");
         let fd = one.as_raw_fd();
         assert_eq!(text_for(fd), format!("descriptor {fd} (socket)"));
-        assert_eq!(text_for(1 << 30), "descriptor 1073741824", "not open");
+        assert_eq!(text_for(1 << 29), "descriptor 536870912", "not open");
     }
 
     /// A debug build aborts where -1 is borrowed.

@@ -35,7 +35,15 @@ macro_rules! async_read_write {
 
             /// Closes the write side of the connection.
             pub(crate) fn shut_down_write(&self) -> std::io::Result<()> {
-                match self.io.shutdown(std::net::Shutdown::Write) {
+                let shut_down = match self.io.io() {
+                    $crate::runtime::poll_evented::Io::Kernel(io) => {
+                        io.shutdown(std::net::Shutdown::Write)
+                    }
+                    $crate::runtime::poll_evented::Io::Simulated(socket) => {
+                        socket.shut_down_write()
+                    }
+                };
+                match shut_down {
                     // The peer has already closed the connection.
                     Err(error) if error.kind() == std::io::ErrorKind::NotConnected => Ok(()),
                     result => result,

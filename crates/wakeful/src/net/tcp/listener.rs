@@ -3,8 +3,10 @@
 use super::TcpStream;
 use crate::driver::io_readiness::{Direction, Readiness};
 use crate::net::addr::{self, ToSocketAddrs, no_addresses};
-use crate::runtime::poll_evented::PollEvented;
+use crate::net::simulated;
+use crate::runtime::poll_evented::{Io, PollEvented};
 use crate::runtime::registration::OpSource;
+use crate::sim::network::{SimulatedSocket, SocketKind, inet};
 use crate::sys::eintr::uninterrupted;
 use crate::task::wait_kind::WaitKind;
 use rustix::net::SocketFlags;
@@ -131,7 +133,7 @@ impl TcpListener {
             );
             let accepted = accepted.await;
             let (stream, peer) = self.io.registration().inspect_accepted(accepted, site)?;
-            Ok((TcpStream::from_accepted(stream, site)?, peer))
+            Ok((stream.register(site)?, peer))
         }
     }
 
@@ -164,7 +166,7 @@ impl TcpListener {
         let site = Location::caller();
         let accepted = self.io.registration().inspect_accepted(ready!(accepted), site);
         let (stream, peer) = accepted?;
-        Poll::Ready(Ok((TcpStream::from_accepted(stream, site)?, peer)))
+        Poll::Ready(Ok((stream.register(site)?, peer)))
     }
 
     /// Registers a listener of the standard library with the current runtime.
@@ -202,6 +204,11 @@ impl TcpListener {
     #[track_caller]
     pub(super) fn register(listener: net::TcpListener) -> io::Result<TcpListener> {
         Ok(Self { io: PollEvented::new(listener, mio::Interest::READABLE)? })
+    }
+
+    #[track_caller]
+    pub(super) fn register_simulated(socket: SimulatedSocket) -> TcpListener {
+        Self { io: simulated::register(socket, Location::caller()) }
     }
 
     /// Deregisters the listener and returns it, in non-blocking mode.
@@ -244,7 +251,10 @@ impl TcpListener {
     /// # }
     /// ```
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.local_addr()
+        match self.io.io() {
+            Io::Kernel(io) => io.local_addr(),
+            Io::Simulated(socket) => socket.local_inet(),
+        }
     }
 
     /// Returns the time-to-live of packets (`IP_TTL`).
@@ -294,21 +304,53 @@ impl TcpListener {
 
 #[track_caller]
 fn bind_one(addr: SocketAddr) -> io::Result<TcpListener> {
-    let socket = super::TcpSocket::for_addr(addr)?;
+    if let Some(socket) = simulated::open(SocketKind::Tcp) {
+        let socket = socket?;
+        socket.bind(addr)?;
+        socket.listen(BACKLOG)?;
+        return Ok(TcpListener::register_simulated(socket));
+    }
+    let socket = super::TcpSocket::in_kernel_for(addr)?;
     // Otherwise a restarted server cannot bind while old connections are in TIME_WAIT.
     socket.set_reuseaddr(true)?;
     socket.bind(addr)?;
     socket.listen(BACKLOG)
 }
 
+/// A connection that was accepted and is not registered yet.
+enum Accepted {
+    Kernel(net::TcpStream),
+    Simulated(SimulatedSocket),
+}
+
+impl Accepted {
+    #[inline]
+    #[track_caller]
+    fn register(self, site: &'static Location<'static>) -> io::Result<TcpStream> {
+        match self {
+            Accepted::Kernel(stream) => TcpStream::from_accepted(stream, site),
+            Accepted::Simulated(socket) => {
+                Ok(TcpStream::from_evented(simulated::register(socket, site)))
+            }
+        }
+    }
+}
+
 /// Accepts one connection, in non-blocking mode.
-fn accept(listener: &net::TcpListener) -> io::Result<(net::TcpStream, SocketAddr)> {
+fn accept(listener: Io<'_, net::TcpListener>) -> io::Result<(Accepted, SocketAddr)> {
+    let listener = match listener {
+        Io::Kernel(listener) => listener,
+        Io::Simulated(socket) => {
+            let (stream, peer) = socket.accept()?;
+            return Ok((Accepted::Simulated(stream), inet(peer)?));
+        }
+    };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (stream, peer) = uninterrupted(|| rustix::net::acceptfrom_with(listener, flags))?;
     let stream = net::TcpStream::from(stream);
     match peer.map(SocketAddr::try_from) {
-        Some(Ok(peer)) => Ok((stream, peer)),
-        _ => stream.peer_addr().map(|peer| (stream, peer)),
+        Some(Ok(peer)) => Ok((Accepted::Kernel(stream), peer)),
+        _ => stream.peer_addr().map(|peer| (Accepted::Kernel(stream), peer)),
     }
 }
 

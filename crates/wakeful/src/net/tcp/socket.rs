@@ -2,7 +2,9 @@
 
 use super::{TcpListener, TcpStream};
 use crate::driver::io_readiness::Readiness;
+use crate::net::simulated;
 use crate::runtime::poll_evented::{BOTH, PollEvented};
+use crate::sim::network::{SimulatedSocket, SocketKind};
 use crate::task::wait_kind::WaitKind;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::fmt;
@@ -37,6 +39,8 @@ use std::panic::Location;
 /// ```
 pub struct TcpSocket {
     pub(super) socket: Socket,
+    /// In a simulation, `socket` only keeps the options.
+    simulated: Option<SimulatedSocket>,
 }
 
 impl TcpSocket {
@@ -83,12 +87,13 @@ impl TcpSocket {
     }
 
     fn new(domain: Domain) -> io::Result<TcpSocket> {
-        let kind = Type::STREAM.nonblocking().cloexec();
-        Ok(Self { socket: Socket::new(domain, kind, Some(Protocol::TCP))? })
+        let simulated = simulated::open(SocketKind::Tcp).transpose()?;
+        Ok(Self { socket: new_socket(domain)?, simulated })
     }
 
-    pub(super) fn for_addr(addr: SocketAddr) -> io::Result<TcpSocket> {
-        Self::new(Domain::for_address(addr))
+    /// Creates a socket of the kernel that can connect to `addr`, or bind it.
+    pub(super) fn in_kernel_for(addr: SocketAddr) -> io::Result<TcpSocket> {
+        Ok(Self { socket: new_socket(Domain::for_address(addr))?, simulated: None })
     }
 
     /// Returns the address that the socket is bound to.
@@ -110,6 +115,9 @@ impl TcpSocket {
     /// # }
     /// ```
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        if let Some(socket) = &self.simulated {
+            return socket.local_inet();
+        }
         self.socket.local_addr()?.as_socket().ok_or_else(not_ip)
     }
 
@@ -149,7 +157,10 @@ impl TcpSocket {
     /// # }
     /// ```
     pub fn bind(&self, addr: SocketAddr) -> io::Result<()> {
-        self.socket.bind(&addr.into())
+        match &self.simulated {
+            Some(socket) => socket.bind(addr),
+            None => self.socket.bind(&addr.into()),
+        }
     }
 
     /// Connects to `addr`.
@@ -191,6 +202,10 @@ impl TcpSocket {
         addr: SocketAddr,
         site: &'static Location<'static>,
     ) -> io::Result<TcpStream> {
+        if let Some(socket) = self.simulated {
+            socket.set_stand_in(net::TcpStream::from(self.socket));
+            return connect_simulated(socket, addr, site).await;
+        }
         if let Err(error) = self.socket.connect(&addr.into())
             && error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error())
             && error.kind() != io::ErrorKind::Interrupted
@@ -235,6 +250,11 @@ impl TcpSocket {
     /// ```
     #[track_caller]
     pub fn listen(self, backlog: u32) -> io::Result<TcpListener> {
+        if let Some(socket) = self.simulated {
+            socket.set_stand_in(net::TcpListener::from(self.socket));
+            socket.listen(backlog)?;
+            return Ok(TcpListener::register_simulated(socket));
+        }
         self.socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
         TcpListener::register(net::TcpListener::from(self.socket))
     }
@@ -259,7 +279,38 @@ impl TcpSocket {
     /// # }
     /// ```
     pub fn from_std_stream(std_stream: net::TcpStream) -> TcpSocket {
-        Self { socket: std_stream.into() }
+        Self { socket: std_stream.into(), simulated: None }
+    }
+}
+
+fn new_socket(domain: Domain) -> io::Result<Socket> {
+    Socket::new(domain, Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))
+}
+
+/// Connects a new socket to `addr`. Diagnostics show `site`.
+pub(super) async fn connect_new(
+    addr: SocketAddr,
+    site: &'static Location<'static>,
+) -> io::Result<TcpStream> {
+    match simulated::open(SocketKind::Tcp) {
+        None => TcpSocket::in_kernel_for(addr)?.connect_at(addr, site).await,
+        Some(socket) => connect_simulated(socket?, addr, site).await,
+    }
+}
+
+/// Connects a simulated socket. Diagnostics show `site`.
+pub(super) async fn connect_simulated(
+    socket: SimulatedSocket,
+    addr: SocketAddr,
+    site: &'static Location<'static>,
+) -> io::Result<TcpStream> {
+    socket.connect(addr)?;
+    let io: PollEvented<net::TcpStream> = simulated::register(socket, site);
+    io.registration().ready(Readiness::WRITE, WaitKind::Connect, site).await?;
+    let stream = TcpStream::from_evented(io);
+    match stream.take_error()? {
+        Some(error) => Err(error),
+        None => Ok(stream),
     }
 }
 
@@ -289,7 +340,7 @@ impl FromRawFd for TcpSocket {
     // SAFETY: the trait requires an open descriptor that the caller owns and gives away.
     unsafe fn from_raw_fd(fd: RawFd) -> TcpSocket {
         // SAFETY: the caller upholds the contract above.
-        Self { socket: unsafe { Socket::from_raw_fd(fd) } }
+        Self { socket: unsafe { Socket::from_raw_fd(fd) }, simulated: None }
     }
 }
 

@@ -1,17 +1,18 @@
 //! [`TcpStream`]: a TCP connection.
 
-use super::TcpSocket;
+use super::socket::connect_new;
 use crate::driver::io_readiness::{Direction, Readiness};
 use crate::io::ReadBuf;
 use crate::net::addr::{self, ToSocketAddrs, no_addresses};
 use crate::net::streams::streams;
-use crate::runtime::poll_evented::PollEvented;
+use crate::runtime::poll_evented::{Io, PollEvented};
 use crate::runtime::registration::OpSource;
 use crate::sys::eintr::uninterrupted;
 use crate::task::wait_kind::WaitKind;
 use rustix::net::RecvFlags;
 use socket2::SockRef;
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::{self, SocketAddr};
 use std::panic::Location;
 use std::task::{Context, Poll, ready};
@@ -98,11 +99,7 @@ impl TcpStream {
             let mut last = None;
             for addr in resolved.await? {
                 // The resolver may return addresses of a family that the kernel does not support.
-                let connected = match TcpSocket::for_addr(addr) {
-                    Ok(socket) => socket.connect_at(addr, site).await,
-                    Err(error) => Err(error),
-                };
-                match connected {
+                match connect_new(addr, site).await {
                     Ok(stream) => return Ok(stream),
                     Err(error) => last = Some(error),
                 }
@@ -135,7 +132,10 @@ impl TcpStream {
     /// # }
     /// ```
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.local_addr()
+        match self.io.io() {
+            Io::Kernel(io) => io.local_addr(),
+            Io::Simulated(socket) => socket.local_inet(),
+        }
     }
 
     /// Returns the address of the peer.
@@ -158,7 +158,10 @@ impl TcpStream {
     /// # }
     /// ```
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.io.peer_addr()
+        match self.io.io() {
+            Io::Kernel(io) => io.peer_addr(),
+            Io::Simulated(socket) => socket.peer_inet(),
+        }
     }
 
     /// Polls a read that leaves the bytes in the receive buffer.
@@ -198,12 +201,8 @@ impl TcpStream {
     ) -> Poll<io::Result<usize>> {
         // SAFETY: `recv` writes only initialized bytes.
         let space = unsafe { buf.unfilled_mut() };
-        let peeked = self.io.poll_io(Direction::Read, cx, WaitKind::IoRead, |io| {
-            uninterrupted(|| {
-                let received = rustix::net::recv(io, &mut *space, RecvFlags::PEEK);
-                received.map(|((filled, _), _)| filled.len())
-            })
-        });
+        let peeked =
+            self.io.poll_io(Direction::Read, cx, WaitKind::IoRead, |io| peek(io, &mut *space));
         let count = ready!(peeked)?;
         // SAFETY: the kernel filled the first `count` unfilled bytes.
         unsafe { buf.assume_init(count) };
@@ -250,7 +249,9 @@ impl TcpStream {
     ) -> impl Future<Output = io::Result<usize>> + Send + 'a {
         let site = Location::caller();
         self.io.async_io(OpSource::Library, Readiness::READ, WaitKind::IoRead, site, move |io| {
-            io.peek(buf)
+            // SAFETY: `peek` writes only initialized bytes, so `buf` stays initialized.
+            let space = unsafe { &mut *(std::ptr::from_mut(buf) as *mut [MaybeUninit<u8>]) };
+            peek(io, space)
         })
     }
 
@@ -467,4 +468,16 @@ impl TcpStream {
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.io.set_ttl(ttl)
     }
+}
+
+/// Reads bytes that stay in the receive buffer.
+#[inline(always)]
+fn peek(io: Io<'_, net::TcpStream>, space: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+    uninterrupted(|| match io {
+        Io::Kernel(io) => {
+            let received = rustix::net::recv(io, &mut *space, RecvFlags::PEEK);
+            received.map(|((filled, _), _)| filled.len())
+        }
+        Io::Simulated(socket) => socket.read(space, true),
+    })
 }

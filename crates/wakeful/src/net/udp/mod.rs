@@ -6,7 +6,9 @@ mod peek;
 use super::addr::{self, ToSocketAddrs, no_addresses};
 use super::datagram_io::{DatagramSocket, send_to};
 use super::datagrams::datagrams;
-use crate::runtime::poll_evented::PollEvented;
+use super::simulated;
+use crate::runtime::poll_evented::{Io, PollEvented};
+use crate::sim::network::SocketKind;
 use rustix::net::SocketAddrAny;
 use std::io;
 use std::net::{self, SocketAddr};
@@ -74,6 +76,10 @@ impl DatagramSocket for net::UdpSocket {
             Some(Ok(addr)) => Ok(addr),
             _ => Err(io::Error::other("sender not available")),
         }
+    }
+
+    fn simulated_sender(from: SocketAddr) -> io::Result<SocketAddr> {
+        Ok(from)
     }
 }
 
@@ -166,7 +172,11 @@ impl UdpSocket {
         async move {
             let mut last = None;
             for addr in resolved.await? {
-                match self.io.connect(addr) {
+                let connected = match self.io.io() {
+                    Io::Kernel(io) => io.connect(addr),
+                    Io::Simulated(socket) => socket.connect_datagram(addr),
+                };
+                match connected {
                     Ok(()) => return Ok(()),
                     Err(error) => last = Some(error),
                 }
@@ -194,7 +204,10 @@ impl UdpSocket {
     /// # }
     /// ```
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.local_addr()
+        match self.io.io() {
+            Io::Kernel(io) => io.local_addr(),
+            Io::Simulated(socket) => socket.local_inet(),
+        }
     }
 
     /// Returns the address that the socket is [connected](Self::connect) to.
@@ -218,7 +231,10 @@ impl UdpSocket {
     /// # }
     /// ```
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.io.peer_addr()
+        match self.io.io() {
+            Io::Kernel(io) => io.peer_addr(),
+            Io::Simulated(socket) => socket.peer_inet(),
+        }
     }
 
     /// Sends a datagram to an address; to the first if there are several.
@@ -261,7 +277,7 @@ impl UdpSocket {
                     "no addresses to send data to",
                 ));
             };
-            self.io.async_send_with(site, |io| send_to(io, buf, &target)).await
+            self.io.async_send_with(site, |io| send_inet(io, buf, target)).await
         }
     }
 
@@ -294,7 +310,7 @@ impl UdpSocket {
         buf: &[u8],
         target: SocketAddr,
     ) -> Poll<io::Result<usize>> {
-        self.io.poll_send_with(cx, |io| send_to(io, buf, &target))
+        self.io.poll_send_with(cx, |io| send_inet(io, buf, target))
     }
 
     /// Sends a datagram to `target` without waiting.
@@ -318,11 +334,24 @@ impl UdpSocket {
     /// # }
     /// ```
     pub fn try_send_to(&self, buf: &[u8], target: SocketAddr) -> io::Result<usize> {
-        self.io.try_send_with(|io| send_to(io, buf, &target))
+        self.io.try_send_with(|io| send_inet(io, buf, target))
     }
 }
 
+fn send_inet(io: Io<'_, net::UdpSocket>, buf: &[u8], target: SocketAddr) -> io::Result<usize> {
+    match io {
+        Io::Kernel(io) => send_to(io, buf, &target),
+        Io::Simulated(socket) => Ok(socket.send(buf, Some(target))?),
+    }
+}
+
+#[track_caller]
 fn bind_one(addr: SocketAddr) -> io::Result<UdpSocket> {
+    if let Some(socket) = simulated::open(SocketKind::Udp) {
+        let socket = socket?;
+        socket.bind_datagram(addr)?;
+        return Ok(UdpSocket { io: simulated::register(socket, Location::caller()) });
+    }
     let socket = net::UdpSocket::bind(addr)?;
     socket.set_nonblocking(true)?;
     UdpSocket::register(socket)

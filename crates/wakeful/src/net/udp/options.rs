@@ -1,6 +1,8 @@
 //! The socket options of [`UdpSocket`].
 
 use super::UdpSocket;
+use crate::runtime::poll_evented::Io;
+use crate::runtime::simulated::refused;
 use socket2::SockRef;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -194,7 +196,10 @@ impl UdpSocket {
     /// # }
     /// ```
     pub fn join_multicast_v4(&self, multiaddr: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
-        self.io.join_multicast_v4(&multiaddr, &interface)
+        match self.io.io() {
+            Io::Kernel(io) => io.join_multicast_v4(&multiaddr, &interface),
+            Io::Simulated(_) => Err(refused("`join_multicast_v4`")),
+        }
     }
 
     /// Joins an IPv6 multicast group on the interface with that index.
@@ -216,7 +221,10 @@ impl UdpSocket {
     /// # }
     /// ```
     pub fn join_multicast_v6(&self, multiaddr: &Ipv6Addr, interface: u32) -> io::Result<()> {
-        self.io.join_multicast_v6(multiaddr, interface)
+        match self.io.io() {
+            Io::Kernel(io) => io.join_multicast_v6(multiaddr, interface),
+            Io::Simulated(_) => Err(refused("`join_multicast_v6`")),
+        }
     }
 
     /// Leaves an IPv4 multicast group; see [`join_multicast_v4`](Self::join_multicast_v4).
@@ -240,7 +248,10 @@ impl UdpSocket {
     /// # }
     /// ```
     pub fn leave_multicast_v4(&self, multiaddr: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
-        self.io.leave_multicast_v4(&multiaddr, &interface)
+        match self.io.io() {
+            Io::Kernel(io) => io.leave_multicast_v4(&multiaddr, &interface),
+            Io::Simulated(_) => Err(refused("`leave_multicast_v4`")),
+        }
     }
 
     /// Leaves an IPv6 multicast group; see [`join_multicast_v6`](Self::join_multicast_v6).
@@ -262,7 +273,10 @@ impl UdpSocket {
     /// # }
     /// ```
     pub fn leave_multicast_v6(&self, multiaddr: &Ipv6Addr, interface: u32) -> io::Result<()> {
-        self.io.leave_multicast_v6(multiaddr, interface)
+        match self.io.io() {
+            Io::Kernel(io) => io.leave_multicast_v6(multiaddr, interface),
+            Io::Simulated(_) => Err(refused("`leave_multicast_v6`")),
+        }
     }
 
     /// Returns the time-to-live of packets (`IP_TTL`).

@@ -5,6 +5,7 @@ use crate::io::ReadBuf;
 use crate::net::datagram_io::{
     SenderAddr, len_and_sender, len_only, recv_into_read_buf, recv_into_slice,
 };
+use crate::runtime::poll_evented::Io;
 use rustix::net::RecvFlags;
 use std::io;
 use std::net::{self, SocketAddr};
@@ -290,6 +291,6 @@ impl UdpSocket {
     }
 }
 
-fn peek_sender(io: &net::UdpSocket) -> io::Result<SocketAddr> {
+fn peek_sender(io: Io<'_, net::UdpSocket>) -> io::Result<SocketAddr> {
     recv_into_slice(io, &mut [], PEEK).map(|(_, SenderAddr(addr))| addr)
 }

@@ -79,6 +79,12 @@ impl UCred {
         self.pid
     }
 
+    pub(super) fn of_this_process() -> UCred {
+        use rustix::process::{getgid, getpid, getuid};
+        let pid = Some(getpid().as_raw_nonzero().get());
+        UCred { pid, uid: getuid().as_raw(), gid: getgid().as_raw() }
+    }
+
     pub(super) fn from_peer(socket: &impl AsFd) -> io::Result<UCred> {
         let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
         let mut len = size_of::<libc::ucred>() as libc::socklen_t;

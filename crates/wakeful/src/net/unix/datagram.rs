@@ -4,8 +4,9 @@ use super::SocketAddr;
 use crate::driver::io_readiness::Readiness;
 use crate::net::datagram_io::{DatagramSocket, send_to};
 use crate::net::datagrams::datagrams;
-use crate::runtime::poll_evented::PollEvented;
-use rustix::net::SocketAddrAny;
+use crate::runtime::poll_evented::{Io, PollEvented};
+use crate::runtime::simulated::{refuse_in_simulation, refused};
+use rustix::net::{SocketAddrAny, SocketAddrUnix};
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net;
@@ -41,6 +42,10 @@ impl DatagramSocket for net::UnixDatagram {
 
     fn sender_addr(raw: Option<SocketAddrAny>) -> io::Result<SocketAddr> {
         SocketAddr::from_raw(raw)
+    }
+
+    fn simulated_sender(_: std::net::SocketAddr) -> io::Result<SocketAddr> {
+        Err(refused("`UnixDatagram`"))
     }
 }
 
@@ -84,6 +89,7 @@ impl UnixDatagram {
     /// ```
     #[track_caller]
     pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixDatagram> {
+        refuse_in_simulation("`UnixDatagram::bind`")?;
         let addr = SocketAddr::from_path(path.as_ref())?;
         Self::register_nonblocking(net::UnixDatagram::bind_addr(&addr.0)?)
     }
@@ -113,6 +119,7 @@ impl UnixDatagram {
     /// ```
     #[track_caller]
     pub fn pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
+        refuse_in_simulation("`UnixDatagram::pair`")?;
         let (a, b) = net::UnixDatagram::pair()?;
         let (a, b) = (Self::register_nonblocking(a)?, Self::register_nonblocking(b)?);
         for socket in [&a, &b] {
@@ -150,6 +157,7 @@ impl UnixDatagram {
     /// ```
     #[track_caller]
     pub fn unbound() -> io::Result<UnixDatagram> {
+        refuse_in_simulation("`UnixDatagram::unbound`")?;
         Self::register_nonblocking(net::UnixDatagram::unbound()?)
     }
 
@@ -234,7 +242,7 @@ impl UnixDatagram {
         let (target, site) = (SocketAddr::from_path(target.as_ref()), Location::caller());
         async move {
             let target = target?.to_raw()?;
-            self.io.async_send_with(site, |io| send_to(io, buf, &target)).await
+            self.io.async_send_with(site, |io| send_unix(io, buf, &target)).await
         }
     }
 
@@ -269,7 +277,7 @@ impl UnixDatagram {
         target: P,
     ) -> Poll<io::Result<usize>> {
         let target = SocketAddr::from_path(target.as_ref())?.to_raw().map_err(io::Error::from)?;
-        self.io.poll_send_with(cx, |io| send_to(io, buf, &target))
+        self.io.poll_send_with(cx, |io| send_unix(io, buf, &target))
     }
 
     /// Sends a datagram to the socket at `target` without waiting.
@@ -295,7 +303,7 @@ impl UnixDatagram {
     /// ```
     pub fn try_send_to<P: AsRef<Path>>(&self, buf: &[u8], target: P) -> io::Result<usize> {
         let target = SocketAddr::from_path(target.as_ref())?.to_raw()?;
-        self.io.try_send_with(|io| send_to(io, buf, &target))
+        self.io.try_send_with(|io| send_unix(io, buf, &target))
     }
 
     /// Returns the address that the socket is bound to.
@@ -362,5 +370,16 @@ impl UnixDatagram {
     /// ```
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.io.shutdown(how)
+    }
+}
+
+fn send_unix(
+    io: Io<'_, net::UnixDatagram>,
+    buf: &[u8],
+    target: &SocketAddrUnix,
+) -> io::Result<usize> {
+    match io {
+        Io::Kernel(io) => send_to(io, buf, target),
+        Io::Simulated(_) => Err(refused("`UnixDatagram`")),
     }
 }

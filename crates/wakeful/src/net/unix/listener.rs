@@ -2,9 +2,11 @@
 
 use super::{SocketAddr, UnixStream};
 use crate::driver::io_readiness::{Direction, Readiness};
+use crate::net::simulated;
 use crate::net::tcp::check_nonblocking;
-use crate::runtime::poll_evented::PollEvented;
+use crate::runtime::poll_evented::{Io, PollEvented};
 use crate::runtime::registration::OpSource;
+use crate::sim::network::{SimulatedSocket, SocketKind};
 use crate::sys::eintr::uninterrupted;
 use crate::task::wait_kind::WaitKind;
 use rustix::net::SocketFlags;
@@ -100,6 +102,12 @@ impl UnixListener {
     /// ```
     #[track_caller]
     pub fn bind_addr(socket_addr: &SocketAddr) -> io::Result<UnixListener> {
+        if let Some(socket) = simulated::open(SocketKind::Unix) {
+            let socket = socket?;
+            socket.bind_name(&simulated::name_of(&socket_addr.0))?;
+            socket.listen(BACKLOG)?;
+            return Ok(Self::register_simulated(socket));
+        }
         let listener = net::UnixListener::bind_addr(&socket_addr.0)?;
         listener.set_nonblocking(true)?;
         Self::register(listener)
@@ -145,6 +153,11 @@ impl UnixListener {
         Ok(Self { io: PollEvented::new(listener, mio::Interest::READABLE)? })
     }
 
+    #[track_caller]
+    pub(super) fn register_simulated(socket: SimulatedSocket) -> UnixListener {
+        Self { io: simulated::register(socket, Location::caller()) }
+    }
+
     /// Deregisters the listener and returns it, in non-blocking mode.
     ///
     /// # Errors
@@ -188,7 +201,10 @@ impl UnixListener {
     /// # }
     /// ```
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.local_addr().map(SocketAddr)
+        match self.io.io() {
+            Io::Kernel(io) => io.local_addr().map(SocketAddr),
+            Io::Simulated(socket) => simulated::unix_addr(socket.local_addr()?).map(SocketAddr),
+        }
     }
 
     /// Returns and clears the pending error of the socket (`SO_ERROR`).
@@ -210,7 +226,10 @@ impl UnixListener {
     /// # }
     /// ```
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.io.take_error()
+        match self.io.io() {
+            Io::Kernel(io) => io.take_error(),
+            Io::Simulated(socket) => socket.take_error(),
+        }
     }
 
     /// Waits for the next connection.
@@ -256,7 +275,7 @@ impl UnixListener {
             );
             let accepted = accepted.await;
             let (stream, peer) = self.io.registration().inspect_accepted(accepted, site)?;
-            Ok((UnixStream::from_accepted(stream, site)?, peer))
+            Ok((stream.register(site)?, peer))
         }
     }
 
@@ -291,15 +310,43 @@ impl UnixListener {
         let site = Location::caller();
         let accepted = self.io.registration().inspect_accepted(ready!(accepted), site);
         let (stream, peer) = accepted?;
-        Poll::Ready(Ok((UnixStream::from_accepted(stream, site)?, peer)))
+        Poll::Ready(Ok((stream.register(site)?, peer)))
+    }
+}
+
+/// The number of connections that a simulated listener queues until they are accepted.
+const BACKLOG: u32 = 128;
+
+/// A connection that was accepted and is not registered yet.
+enum Accepted {
+    Kernel(net::UnixStream),
+    Simulated(SimulatedSocket),
+}
+
+impl Accepted {
+    #[inline]
+    #[track_caller]
+    fn register(self, site: &'static Location<'static>) -> io::Result<UnixStream> {
+        match self {
+            Accepted::Kernel(stream) => UnixStream::from_accepted(stream, site),
+            Accepted::Simulated(socket) => Ok(UnixStream::register_simulated(socket, site)),
+        }
     }
 }
 
 /// Accepts one connection, in non-blocking mode.
-fn accept(listener: &net::UnixListener) -> io::Result<(net::UnixStream, SocketAddr)> {
+fn accept(listener: Io<'_, net::UnixListener>) -> io::Result<(Accepted, SocketAddr)> {
+    let listener = match listener {
+        Io::Kernel(listener) => listener,
+        Io::Simulated(socket) => {
+            let (stream, peer) = socket.accept()?;
+            return Ok((Accepted::Simulated(stream), SocketAddr(simulated::unix_addr(peer)?)));
+        }
+    };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (stream, peer) = uninterrupted(|| rustix::net::acceptfrom_with(listener, flags))?;
-    Ok((net::UnixStream::from(stream), SocketAddr::from_raw(peer)?))
+    let stream = Accepted::Kernel(net::UnixStream::from(stream));
+    Ok((stream, SocketAddr::from_raw(peer)?))
 }
 
 impl TryFrom<net::UnixListener> for UnixListener {

@@ -1,6 +1,9 @@
 //! [`UnixSocket`]: a Unix socket that is neither connected nor listening.
 
 use super::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
+use crate::net::simulated;
+use crate::runtime::simulated::refuse_in_simulation;
+use crate::sim::network::{SimulatedSocket, SocketKind};
 use crate::sys::eintr::uninterrupted;
 use rustix::io::Errno;
 use socket2::{Domain, Socket, Type};
@@ -32,6 +35,8 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct UnixSocket {
     socket: Socket,
+    /// In a simulation, `socket` only keeps the options.
+    simulated: Option<SimulatedSocket>,
 }
 
 impl UnixSocket {
@@ -83,7 +88,12 @@ impl UnixSocket {
     }
 
     fn new(kind: Type) -> io::Result<UnixSocket> {
-        Ok(Self { socket: Socket::new(Domain::UNIX, kind.nonblocking().cloexec(), None)? })
+        let simulated = match kind {
+            Type::STREAM => simulated::open(SocketKind::Unix).transpose()?,
+            _ => None,
+        };
+        let socket = Socket::new(Domain::UNIX, kind.nonblocking().cloexec(), None)?;
+        Ok(Self { socket, simulated })
     }
 
     /// Binds the socket to a path.
@@ -110,7 +120,12 @@ impl UnixSocket {
     /// # }
     /// ```
     pub fn bind(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        let addr = SocketAddr::from_path(path.as_ref())?.to_raw()?;
+        let addr = SocketAddr::from_path(path.as_ref())?;
+        if let Some(socket) = &self.simulated {
+            return socket.bind_name(&simulated::name_of(&addr.0));
+        }
+        refuse_in_simulation("`UnixSocket::bind` of a datagram socket")?;
+        let addr = addr.to_raw()?;
         Ok(rustix::net::bind(&self.socket, &addr)?)
     }
 
@@ -146,6 +161,10 @@ impl UnixSocket {
     #[track_caller]
     pub fn listen(self, backlog: u32) -> io::Result<UnixListener> {
         self.reject_type(Type::DGRAM, "listen cannot be called on a datagram socket")?;
+        if let Some(socket) = self.simulated {
+            socket.listen(backlog)?;
+            return Ok(UnixListener::register_simulated(socket));
+        }
         self.socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
         UnixListener::register(OwnedFd::from(self.socket).into())
     }
@@ -195,6 +214,10 @@ impl UnixSocket {
         addr: &SocketAddr,
         site: &'static Location<'static>,
     ) -> io::Result<UnixStream> {
+        if let Some(socket) = self.simulated {
+            socket.connect_name(&simulated::name_of(&addr.0))?;
+            return Ok(UnixStream::register_simulated(socket, site));
+        }
         let addr = addr.to_raw()?;
         uninterrupted(|| match rustix::net::connect(&self.socket, &addr) {
             Err(Errno::INPROGRESS) => Ok(()),
@@ -230,6 +253,7 @@ impl UnixSocket {
     #[track_caller]
     pub fn datagram(self) -> io::Result<UnixDatagram> {
         self.reject_type(Type::STREAM, "datagram cannot be called on a stream socket")?;
+        refuse_in_simulation("`UnixSocket::datagram`")?;
         UnixDatagram::from_unix_socket(OwnedFd::from(self.socket).into())
     }
 
@@ -259,7 +283,7 @@ impl FromRawFd for UnixSocket {
     /// `fd` must be an open socket that the caller owns and gives away.
     unsafe fn from_raw_fd(fd: RawFd) -> UnixSocket {
         // SAFETY: the caller upholds the contract above.
-        Self { socket: unsafe { Socket::from_raw_fd(fd) } }
+        Self { socket: unsafe { Socket::from_raw_fd(fd) }, simulated: None }
     }
 }
 

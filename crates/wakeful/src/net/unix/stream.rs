@@ -2,8 +2,10 @@
 
 use super::{SocketAddr, UCred, UnixSocket};
 use crate::driver::io_readiness::Readiness;
+use crate::net::simulated;
 use crate::net::streams::streams;
-use crate::runtime::poll_evented::PollEvented;
+use crate::runtime::poll_evented::{Io, PollEvented};
+use crate::sim::network::SimulatedSocket;
 use crate::task::wait_kind::WaitKind;
 use std::io;
 use std::os::unix::net;
@@ -156,6 +158,11 @@ impl UnixStream {
     /// ```
     #[track_caller]
     pub fn pair() -> io::Result<(UnixStream, UnixStream)> {
+        if let Some([a, b]) = simulated::pair().transpose()? {
+            let site = Location::caller();
+            let (a, b) = (Self::register_simulated(a, site), Self::register_simulated(b, site));
+            return Ok((a, b));
+        }
         let (a, b) = net::UnixStream::pair()?;
         Ok((Self::from_pair(a)?, Self::from_pair(b)?))
     }
@@ -167,6 +174,14 @@ impl UnixStream {
         let stream = Self::register(stream, Location::caller())?;
         stream.io.registration().assume(Readiness::WRITABLE);
         Ok(stream)
+    }
+
+    #[track_caller]
+    pub(super) fn register_simulated(
+        socket: SimulatedSocket,
+        site: &'static Location<'static>,
+    ) -> UnixStream {
+        Self { io: simulated::register(socket, site) }
     }
 
     /// Returns the local address.
@@ -186,7 +201,10 @@ impl UnixStream {
     /// # }
     /// ```
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.local_addr().map(SocketAddr)
+        match self.io.io() {
+            Io::Kernel(io) => io.local_addr().map(SocketAddr),
+            Io::Simulated(socket) => simulated::unix_addr(socket.local_addr()?).map(SocketAddr),
+        }
     }
 
     /// Returns the address of the peer.
@@ -210,7 +228,10 @@ impl UnixStream {
     /// # }
     /// ```
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.io.peer_addr().map(SocketAddr)
+        match self.io.io() {
+            Io::Kernel(io) => io.peer_addr().map(SocketAddr),
+            Io::Simulated(socket) => simulated::unix_addr(socket.peer_addr()?).map(SocketAddr),
+        }
     }
 
     /// Returns the credentials of the process that connected, or called `pair` or `listen`.
@@ -230,6 +251,9 @@ impl UnixStream {
     /// # }
     /// ```
     pub fn peer_cred(&self) -> io::Result<UCred> {
-        UCred::from_peer(self)
+        match self.io.io() {
+            Io::Kernel(io) => UCred::from_peer(io),
+            Io::Simulated(_) => Ok(UCred::of_this_process()),
+        }
     }
 }

@@ -2,12 +2,16 @@
 
 mod functions;
 mod host;
+#[cfg(feature = "net")]
+mod network;
 mod outcome;
 mod sim_handle;
 mod simulation;
 
 pub use functions::{choose, maybe, system_time};
 pub use host::{Host, HostClock};
+#[cfg(feature = "net")]
+pub use network::{Link, NamedHost, Network};
 pub use outcome::Outcome;
 pub use sim_handle::{ProgramOutput, Sim};
 pub use simulation::Simulation;

@@ -236,6 +236,16 @@ impl Sim {
         Some(Host { world: self.world.clone(), id })
     }
 
+    /// Returns the network between the hosts.
+    ///
+    /// # Examples
+    ///
+    /// See [`Network`](super::Network).
+    #[cfg(feature = "net")]
+    pub fn network(&self) -> super::Network {
+        super::Network { world: self.world.clone() }
+    }
+
     /// Returns the seed of the run.
     ///
     /// # Examples

@@ -294,6 +294,7 @@ where
     });
     let end = async {
         let ended = main.await;
+        world.calm_network();
         poll_fn(|cx| world.poll_decided(cx.waker())).await;
         ended
     };

@@ -71,13 +71,31 @@ impl World {
             checks.eventually.push(Check { name: name.into(), condition, site, number });
             number
         };
+        self.schedule_deadline(within, within, number);
+    }
+
+    /// Judges an `eventually` after this time. It has `within` from when the network is healed.
+    fn schedule_deadline(&self, after: Duration, within: Duration, number: u64) {
         let expire = move |world: &World, number: u64| world.expire(number, within);
         let expire: Arc<dyn EventTarget> = Arc::new(expire);
         let at_deadline = move |world: &World, number: u64| {
             // What happens at the deadline still counts: the time stands still until no task is ready.
             world.schedule(Duration::ZERO, HostId::WORLD, expire.clone(), number);
         };
-        self.schedule(within, HostId::WORLD, Arc::new(at_deadline), number);
+        self.schedule(after, HostId::WORLD, Arc::new(at_deadline), number);
+    }
+
+    /// Notes that no route of the network is blocked any more. Each `eventually` that was due meanwhile
+    /// gets all of its time from now on.
+    pub(crate) fn note_healed(&self) {
+        let postponed = {
+            let mut state = self.lock();
+            state.healed_at_ns = self.now_ns();
+            std::mem::take(&mut state.postponed)
+        };
+        for (number, within) in postponed {
+            self.schedule_deadline(within, within, number);
+        }
     }
 
     /// Waits until every `eventually` has been true or has failed.
@@ -90,10 +108,21 @@ impl World {
         Poll::Pending
     }
 
-    /// Fails the run if this `eventually` has not been true yet.
+    /// Fails the run if this `eventually` has not been true yet, and the network has been healed for all
+    /// of its time.
     fn expire(&self, number: u64, within: Duration) {
+        let is_blocked = self.is_network_blocked();
         let late = {
-            let state = self.lock();
+            let mut state = self.lock();
+            if is_blocked {
+                state.postponed.push((number, within));
+                return;
+            }
+            let healed_for = Duration::from_nanos(self.now_ns() - state.healed_at_ns);
+            if state.healed_at_ns > 0 && healed_for < within {
+                drop(state);
+                return self.schedule_deadline(within - healed_for, within, number);
+            }
             let check = state.checks.eventually.iter().find(|check| check.number == number);
             check.map(|check| (check.name.clone(), check.site))
         };

@@ -121,6 +121,8 @@ impl World {
         let mut state = self.lock();
         let id = HostId(state.hosts.len() as u32);
         state.hosts.push(HostEntry::new(name, program));
+        drop(state);
+        self.set_network_hosts(id.0);
         id
     }
 
@@ -157,6 +159,8 @@ impl World {
     /// Not while a task of the host is polled.
     pub(crate) fn stop_host(&self, id: HostId) {
         let Some(runner) = self.set_runner(id, None) else { return };
+        // Before its destructors run, which must not send.
+        self.kill_sockets(id);
         let outer = {
             let mut state = self.lock();
             let entry = &mut state.hosts[id.index()];

@@ -26,6 +26,7 @@ mod failure;
 mod hosts;
 mod run;
 
+pub(crate) use events::EventTarget;
 pub use failure::FailureKind;
 pub(crate) use failure::{Failure, RunResult};
 pub(crate) use hosts::{HostRunner, Program, ProgramFuture, SimulatedHost, WorldHooks};
@@ -33,11 +34,12 @@ pub(crate) use run::Stepped;
 
 use crate::driver::clock::simulated::WorldTime;
 use crate::sim::hash::{Event, EventKind, RunHash};
+use crate::sim::network::Network;
 use crate::sim::oracle::{ChoiceContext, ChoiceKind, HostId, Oracle, Range, Strategy};
 use crate::sys::sync::ignore_poison;
 use crate::task::id::IdSource;
 use checks::Checks;
-use events::{Deferred, EventTarget, Scheduled};
+use events::{Deferred, Scheduled};
 use hosts::HostEntry;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -99,6 +101,10 @@ struct State {
     scheduled: u64,
     deferred: Vec<Deferred>,
     checks: Checks,
+    /// When the last partition or hold of the network ended; 0 for never.
+    healed_at_ns: u64,
+    /// Each `eventually` that was due while the network was not healed, with its time.
+    postponed: Vec<(u64, Duration)>,
     /// The host that runs, or the world.
     current: HostId,
     /// The task that runs; 0 for none.
@@ -130,6 +136,7 @@ pub(crate) struct World {
     pub(crate) allows_observed_panics: bool,
     /// Set before the first host is added.
     pub(crate) hooks: OnceLock<Arc<dyn WorldHooks>>,
+    pub(crate) network: Network,
     state: Mutex<State>,
 }
 
@@ -152,6 +159,7 @@ impl World {
             is_supervised,
             allows_observed_panics,
             hooks: OnceLock::new(),
+            network: Network::default(),
             state: Mutex::new(State {
                 oracle: Oracle::new(seed, strategy),
                 hash: RunHash::new(window),
@@ -161,6 +169,8 @@ impl World {
                 scheduled: 0,
                 deferred: Vec::new(),
                 checks: Checks::default(),
+                healed_at_ns: 0,
+                postponed: Vec::new(),
                 current: HostId::WORLD,
                 current_task: 0,
                 task_sites: BTreeMap::new(),
@@ -195,6 +205,11 @@ impl World {
     pub(crate) fn running(&self) -> (HostId, u64) {
         let state = self.lock();
         (state.current, state.current_task)
+    }
+
+    /// Returns whether a host is shut down at the moment.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.lock().stopping.is_some()
     }
 
     /// Returns the time since the world began.

@@ -1,0 +1,169 @@
+//! [`Network`]: the lock around [`Net`], and what its calls wake and schedule.
+
+use super::links::{Blocked, LinkRule, Route};
+use super::state::{Dice, Net, Outbox, SocketId};
+use crate::driver::io_readiness::IoReadiness;
+use crate::sim::hash::EventKind;
+use crate::sim::oracle::{ChoiceKind, HostId};
+use crate::sim::world::{EventTarget, World};
+use crate::sys::sync::ignore_poison;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// The network of a world.
+///
+/// - NET-1. Its lock is not held while wakers run. The lock of the world is taken inside of it, and
+///   never the other way round.
+pub(crate) struct Network {
+    state: Mutex<NetworkState>,
+    arrivals: Arc<dyn EventTarget>,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self { state: Mutex::default(), arrivals: Arc::new(Arrivals) }
+    }
+}
+
+#[derive(Default)]
+struct NetworkState {
+    net: Net,
+    /// The readiness of the sockets that a task may wait for.
+    sources: BTreeMap<SocketId, Arc<IoReadiness>>,
+}
+
+/// Makes the choices of the network with the oracle of its world.
+struct WorldDice<'a>(&'a World);
+
+impl Dice for WorldDice<'_> {
+    fn choose(&mut self, kind: ChoiceKind, host: HostId, len: u64) -> u64 {
+        self.0.choose(kind, host, len, None)
+    }
+
+    fn chance(&mut self, kind: ChoiceKind, host: HostId, probability: u32) -> bool {
+        self.0.chance(kind, host, probability, None)
+    }
+}
+
+/// Lets messages arrive.
+struct Arrivals;
+
+impl EventTarget for Arrivals {
+    fn fire(self: Arc<Self>, world: &World, number: u64) {
+        world.with_net(|net, now_ns, dice| net.arrive(number, now_ns, dice));
+    }
+}
+
+impl Network {
+    fn lock(&self) -> MutexGuard<'_, NetworkState> {
+        ignore_poison(self.state.lock())
+    }
+}
+
+impl World {
+    /// Calls `f` with the network, the time and the oracle. Then wakes and schedules what follows.
+    pub(crate) fn with_net<R>(&self, f: impl FnOnce(&mut Net, u64, &mut dyn Dice) -> R) -> R {
+        let mut state = self.network.lock();
+        let result = f(&mut state.net, self.now_ns(), &mut WorldDice(self));
+        let Outbox { ready, sent, delivered } = std::mem::take(&mut state.net.out);
+        let find = |(id, ready)| state.sources.get(&id).map(|source| (source.clone(), ready));
+        let ready: Vec<_> = ready.into_iter().filter_map(find).collect();
+        drop(state);
+        for (after_ns, host, number) in sent {
+            self.schedule(
+                Duration::from_nanos(after_ns),
+                host,
+                self.network.arrivals.clone(),
+                number,
+            );
+        }
+        for (host, hash) in delivered {
+            self.record(host, EventKind::Delivery, hash, None);
+        }
+        for (source, ready) in ready {
+            source.add(ready);
+        }
+        result
+    }
+
+    /// Lets tasks wait for a socket with `source`.
+    pub(super) fn attach_source(&self, id: SocketId, source: &Arc<IoReadiness>) {
+        let ready = {
+            let mut state = self.network.lock();
+            state.sources.insert(id, source.clone());
+            state.net.readiness(id)
+        };
+        source.add(ready);
+    }
+
+    /// Closes a socket. No task waits for it any more.
+    pub(super) fn close_socket(&self, id: SocketId, resets: bool) {
+        let source = self.network.lock().sources.remove(&id);
+        drop(source);
+        self.with_net(|net, now_ns, dice| net.close(id, resets, now_ns, dice));
+    }
+
+    /// Tells the network how many hosts there are.
+    pub(crate) fn set_network_hosts(&self, hosts: u32) {
+        self.network.lock().net.hosts = hosts;
+    }
+
+    /// Resets the connections of a host that is killed. Its sockets are of no use any more.
+    pub(crate) fn kill_sockets(&self, host: HostId) {
+        let dead: Vec<_> = {
+            let state = self.network.lock();
+            let of_host = |id: &SocketId| state.net.sockets.get(id).map(|it| it.host) == Some(host);
+            state.sources.iter().filter(|(id, _)| of_host(id)).map(|(_, it)| it.clone()).collect()
+        };
+        self.with_net(|net, now_ns, dice| net.kill_host(host, now_ns, dice));
+        dead.iter().for_each(|source| source.shut_down());
+    }
+
+    /// Changes what a link does, or all links.
+    pub(crate) fn change_link(&self, route: Option<Route>, change: impl FnOnce(&mut LinkRule)) {
+        if !self.is_stopping() {
+            self.with_net(|net, _, _| change(net.links.rule_mut(route)));
+        }
+    }
+
+    /// Blocks or opens routes.
+    pub(crate) fn set_blocked(&self, routes: &[Route], how: Blocked, is_blocked: bool) {
+        self.change_routes(|net| {
+            for route in routes {
+                net.links.set_blocked(*route, how, is_blocked);
+            }
+        });
+    }
+
+    /// Opens all routes.
+    pub(crate) fn heal_all(&self) {
+        self.change_routes(|net| net.links.open_all());
+    }
+
+    /// Opens all routes, and switches off loss, duplication and reordering for good.
+    pub(crate) fn calm_network(&self) {
+        self.change_routes(|net| net.links.calm());
+    }
+
+    fn change_routes(&self, change: impl FnOnce(&mut Net)) {
+        if self.is_stopping() {
+            return; // in a destructor of a host that is killed
+        }
+        let (was_blocked, is_blocked) = self.with_net(|net, now_ns, dice| {
+            let was_blocked = net.links.is_any_blocked();
+            change(net);
+            net.resume(now_ns, dice);
+            (was_blocked, net.links.is_any_blocked())
+        });
+        self.record(HostId::WORLD, EventKind::Network, u64::from(is_blocked), None);
+        if was_blocked && !is_blocked {
+            self.note_healed();
+        }
+    }
+
+    /// Returns whether a partition or a hold is open.
+    pub(crate) fn is_network_blocked(&self) -> bool {
+        self.network.lock().net.links.is_any_blocked()
+    }
+}

@@ -1,0 +1,202 @@
+//! The links between hosts: how long a message takes, and which faults it meets.
+
+use super::state::Dice;
+use crate::sim::oracle::{ChoiceKind, HostId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The number of different latencies of a message.
+const LATENCY_STEPS: u64 = 32;
+
+/// The time until a lost TCP segment is sent again, for the first time. It doubles with every loss.
+const RETRANSMISSION_NS: u64 = 200_000_000;
+
+/// A TCP segment arrives after this number of losses.
+const MAX_LOSSES: u32 = 8;
+
+/// What a link does to messages. A field that is not set is that of all links.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LinkRule {
+    /// The least and the greatest latency.
+    pub(crate) latency_ns: Option<(u64, u64)>,
+    /// Probabilities in millionths.
+    pub(crate) loss: Option<u32>,
+    pub(crate) duplicate: Option<u32>,
+    pub(crate) reorder: Option<u32>,
+    /// Bytes per second; 0 for no limit.
+    pub(crate) bandwidth: Option<u64>,
+}
+
+/// The latency between two hosts, unless the program sets another.
+const DEFAULT_LATENCY_NS: (u64, u64) = (500_000, 2_000_000);
+
+/// A host that sends, and a host that receives.
+pub(crate) type Route = (HostId, HostId);
+
+/// Why no message passes on a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blocked {
+    /// Messages are lost.
+    Partition,
+    /// Messages wait.
+    Hold,
+}
+
+/// The rules of all links.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    all: LinkRule,
+    /// By pair of hosts, the lower number first.
+    pairs: BTreeMap<Route, LinkRule>,
+    partitions: BTreeSet<Route>,
+    holds: BTreeSet<Route>,
+    /// When the route has sent what it was given, if it has a bandwidth.
+    busy_until_ns: BTreeMap<Route, u64>,
+    /// All faults are off: the run is about to end.
+    is_calm: bool,
+}
+
+fn pair((from, to): Route) -> Route {
+    (from.min(to), from.max(to))
+}
+
+impl Links {
+    /// Returns the rule that the setters change: that of one pair of hosts, or that of all.
+    pub(crate) fn rule_mut(&mut self, route: Option<Route>) -> &mut LinkRule {
+        match route {
+            Some(route) => self.pairs.entry(pair(route)).or_default(),
+            None => &mut self.all,
+        }
+    }
+
+    /// Returns whether messages on this route arrive at once: they stay on the host.
+    pub(crate) fn is_immediate(&self, route: Route) -> bool {
+        route.0 == route.1 && !self.pairs.contains_key(&route) && self.blocked(route).is_none()
+    }
+
+    fn get<T>(&self, route: Route, field: impl Fn(&LinkRule) -> Option<T>) -> Option<T> {
+        self.pairs.get(&pair(route)).and_then(&field).or_else(|| field(&self.all))
+    }
+
+    fn chance(&self, route: Route, kind: ChoiceKind, dice: &mut dyn Dice) -> bool {
+        let probability = match kind {
+            ChoiceKind::Loss => self.get(route, |rule| rule.loss),
+            ChoiceKind::Duplicate => self.get(route, |rule| rule.duplicate),
+            _ => self.get(route, |rule| rule.reorder),
+        };
+        let probability = probability.filter(|_| !self.is_calm).unwrap_or(0);
+        probability > 0 && dice.chance(kind, route.0, probability)
+    }
+
+    /// Cuts or opens a route. Returns whether that changes something.
+    pub(crate) fn set_blocked(&mut self, route: Route, how: Blocked, is_blocked: bool) -> bool {
+        let routes = match how {
+            Blocked::Partition => &mut self.partitions,
+            Blocked::Hold => &mut self.holds,
+        };
+        if is_blocked { routes.insert(route) } else { routes.remove(&route) }
+    }
+
+    /// Opens all routes.
+    pub(crate) fn open_all(&mut self) {
+        self.partitions.clear();
+        self.holds.clear();
+    }
+
+    /// Switches off all faults for good.
+    pub(crate) fn calm(&mut self) {
+        self.open_all();
+        self.is_calm = true;
+    }
+
+    pub(crate) fn blocked(&self, route: Route) -> Option<Blocked> {
+        if self.partitions.contains(&route) {
+            Some(Blocked::Partition)
+        } else {
+            self.holds.contains(&route).then_some(Blocked::Hold)
+        }
+    }
+
+    /// Returns whether any route is blocked.
+    pub(crate) fn is_any_blocked(&self) -> bool {
+        !self.partitions.is_empty() || !self.holds.is_empty()
+    }
+
+    /// Returns the least latency of a route.
+    pub(crate) fn least_latency_ns(&self, route: Route) -> u64 {
+        self.latency_range(route).0
+    }
+
+    fn latency_range(&self, route: Route) -> (u64, u64) {
+        let default = if route.0 == route.1 { (0, 0) } else { DEFAULT_LATENCY_NS };
+        self.get(route, |rule| rule.latency_ns).unwrap_or(default)
+    }
+
+    /// Chooses how long a message of `len` bytes is on its way.
+    fn latency(&mut self, route: Route, len: usize, now_ns: u64, dice: &mut dyn Dice) -> u64 {
+        let (least, most) = self.latency_range(route);
+        let step =
+            if most > least { dice.choose(ChoiceKind::Latency, route.0, LATENCY_STEPS) } else { 0 };
+        let range = u128::from(most.saturating_sub(least));
+        let above = (range * u128::from(step) / u128::from(LATENCY_STEPS - 1)) as u64;
+        self.queueing_ns(route, len, now_ns) + least + above
+    }
+
+    /// Returns how long the route takes to send the message, after those that it was given before.
+    fn queueing_ns(&mut self, route: Route, len: usize, now_ns: u64) -> u64 {
+        let bandwidth = self.get(route, |rule| rule.bandwidth).unwrap_or(0);
+        if bandwidth == 0 {
+            return 0;
+        }
+        let sending_ns = (len as u128 * 1_000_000_000 / u128::from(bandwidth)) as u64;
+        let busy_until_ns = self.busy_until_ns.entry(route).or_insert(0);
+        *busy_until_ns = (*busy_until_ns).max(now_ns).saturating_add(sending_ns);
+        *busy_until_ns - now_ns
+    }
+
+    /// Chooses how long a TCP segment is on its way. A loss is a delay until it is sent again.
+    pub(crate) fn segment_delay(
+        &mut self,
+        route: Route,
+        len: usize,
+        now_ns: u64,
+        dice: &mut dyn Dice,
+    ) -> u64 {
+        let mut delay = self.latency(route, len, now_ns, dice);
+        let mut losses = 0;
+        while losses < MAX_LOSSES && self.chance(route, ChoiceKind::Loss, dice) {
+            delay += RETRANSMISSION_NS << losses;
+            losses += 1;
+        }
+        delay
+    }
+
+    /// Chooses after which times a datagram arrives: none if it is lost, two if it is duplicated.
+    ///
+    /// It is sent as `fragments` packets. If one of them is lost, all are.
+    pub(crate) fn datagram_delays(
+        &mut self,
+        route: Route,
+        len: usize,
+        fragments: usize,
+        now_ns: u64,
+        dice: &mut dyn Dice,
+    ) -> Vec<u64> {
+        // Not `any`: a loss must not change how many choices there are.
+        let lost = (0..fragments).filter(|_| self.chance(route, ChoiceKind::Loss, dice)).count();
+        if lost > 0 {
+            return Vec::new();
+        }
+        let copies = 1 + usize::from(self.chance(route, ChoiceKind::Duplicate, dice));
+        let mut delays = Vec::with_capacity(copies);
+        for _ in 0..copies {
+            let mut delay = self.latency(route, len, now_ns, dice);
+            if self.chance(route, ChoiceKind::Reorder, dice) {
+                // Long enough for a datagram that is sent after it to arrive before it.
+                let (_, most) = self.latency_range(route);
+                delay += most.max(1) * (1 + dice.choose(ChoiceKind::Latency, route.0, 4));
+            }
+            delays.push(delay);
+        }
+        delays
+    }
+}

@@ -1,0 +1,277 @@
+//! Listeners: how connections are requested, queued and accepted.
+
+use super::ports::{Destination, Protocol, destination};
+use super::state::{
+    Address, ConnectionId, Dice, EndId, Message, Net, Socket, SocketId, SocketKind, SocketState,
+    source_ip,
+};
+use super::stream::{Connection, End, Segment};
+use crate::driver::io_readiness::Readiness;
+use crate::sim::oracle::HostId;
+use rustix::io::Errno;
+use std::collections::{BTreeSet, VecDeque};
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+/// The time until a host gives up to look for an address that no host has, as on Linux.
+const NO_HOST_NS: u64 = 3_000_000_000;
+
+/// A socket that listens.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    backlog: usize,
+    /// Connections whose peer does not know yet that there is a listener.
+    requested: BTreeSet<ConnectionId>,
+    /// Connections that were not accepted yet.
+    queue: VecDeque<ConnectionId>,
+    /// Requests that came while the queue was full.
+    waiting: VecDeque<ConnectionId>,
+}
+
+impl Listener {
+    pub(crate) fn readiness(&self) -> Readiness {
+        if self.queue.is_empty() { Readiness::NONE } else { Readiness::READABLE }
+    }
+
+    fn is_full(&self) -> bool {
+        // Linux queues one more than the backlog.
+        self.queue.len() + self.requested.len() > self.backlog
+    }
+}
+
+impl Net {
+    /// Lets an idle socket listen.
+    pub(crate) fn listen(&mut self, id: SocketId, backlog: usize) -> Result<(), Errno> {
+        let socket = self.socket(id)?;
+        if socket.bound.is_none() {
+            if socket.kind == SocketKind::Unix {
+                return Err(Errno::INVAL);
+            }
+            self.bind(id, SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0))?;
+        }
+        let listener = Listener {
+            backlog,
+            requested: BTreeSet::new(),
+            queue: VecDeque::new(),
+            waiting: VecDeque::new(),
+        };
+        self.set_state(id, SocketState::Listener(listener));
+        Ok(())
+    }
+
+    pub(crate) fn set_state(&mut self, id: SocketId, state: SocketState) {
+        if let Some(socket) = self.sockets.get_mut(&id) {
+            socket.state = state;
+        }
+    }
+
+    fn listener_mut(&mut self, id: SocketId) -> Result<&mut Listener, Errno> {
+        match self.sockets.get_mut(&id).map(|socket| &mut socket.state) {
+            Some(SocketState::Listener(listener)) => Ok(listener),
+            Some(_) => Err(Errno::INVAL),
+            None => Err(Errno::NOTCONN),
+        }
+    }
+
+    /// Connects a TCP socket. The result comes as readiness to write.
+    pub(crate) fn connect(
+        &mut self,
+        id: SocketId,
+        target: SocketAddrV4,
+        now_ns: u64,
+        dice: &mut dyn Dice,
+    ) -> Result<(), Errno> {
+        let socket = self.socket(id)?;
+        if !matches!(socket.state, SocketState::Idle) {
+            return Err(Errno::ISCONN);
+        }
+        let host = socket.host;
+        let there = destination(host, *target.ip(), self.hosts);
+        if there == Destination::Outside {
+            return Err(Errno::NETUNREACH);
+        }
+        if socket.bound.is_none() {
+            self.bind(id, SocketAddrV4::new(source_ip(host, *target.ip()), 0))?;
+        }
+        let Some(Address::Inet(bound)) = self.socket(id)?.bound else {
+            return Err(Errno::AFNOSUPPORT);
+        };
+        let ip =
+            if bound.ip().is_unspecified() { source_ip(host, *target.ip()) } else { *bound.ip() };
+        let near = Address::Inet(SocketAddrV4::new(ip, bound.port()));
+        let to_ip = if target.ip().is_unspecified() { Ipv4Addr::LOCALHOST } else { *target.ip() };
+        let far = Address::Inet(SocketAddrV4::new(to_ip, target.port()));
+        let far_host = if let Destination::Host(host) = there { host } else { HostId::WORLD };
+        let ends = [End::new(host, near, Some(id)), End::new(far_host, far, None)];
+        let connection = self.add_connection(Connection::new(false, ends));
+        let end = EndId { connection, side: 0 };
+        self.set_state(id, SocketState::Stream(end));
+        if there == Destination::NoHost {
+            self.send(NO_HOST_NS, host, Message::NoHost(end));
+        } else {
+            self.transmit(end, Segment::Syn, now_ns, dice);
+        }
+        Ok(())
+    }
+
+    /// Handles a request to connect that has arrived. `id` is the end that connects.
+    pub(super) fn arrive_syn(&mut self, id: EndId, now_ns: u64, dice: &mut dyn Dice) {
+        let Some(connection) = self.connections.get(&id.connection) else { return };
+        let end = &connection.ends[1];
+        let Address::Inet(addr) = end.address else { return };
+        let listens = |socket: &SocketId| {
+            let state = self.sockets.get(socket).map(|socket| &socket.state);
+            matches!(state, Some(SocketState::Listener(_)))
+        };
+        let listener = self.ports.bound_to(end.host, Protocol::Tcp, addr).find(listens);
+        match listener {
+            Some(listener) => self.queue(listener, id.connection, now_ns, dice),
+            None => {
+                self.close_unaccepted(id.connection);
+                self.transmit(id.peer(), Segment::Refused, now_ns, dice);
+            }
+        }
+    }
+
+    /// Answers a request to connect, or lets it wait for room in the queue of the listener.
+    fn queue(
+        &mut self,
+        listener: SocketId,
+        connection: ConnectionId,
+        now_ns: u64,
+        dice: &mut dyn Dice,
+    ) {
+        let Ok(state) = self.listener_mut(listener) else { return };
+        if state.is_full() {
+            state.waiting.push_back(connection);
+            return;
+        }
+        state.requested.insert(connection);
+        let Some(accepted) = self.connections.get_mut(&connection) else { return };
+        accepted.ends[1].is_established = true;
+        accepted.listener = Some(listener);
+        self.transmit(EndId { connection, side: 1 }, Segment::Accepted, now_ns, dice);
+    }
+
+    /// Tells the listener that this end knows of its answer.
+    pub(super) fn confirm(&mut self, id: EndId, now_ns: u64, dice: &mut dyn Dice) {
+        let Some(connection) = self.connections.get(&id.connection) else { return };
+        let route = (connection.ends[0].host, connection.ends[1].host);
+        if connection.is_unix || self.links.is_immediate(route) {
+            self.enqueue(id.connection, now_ns, dice);
+        } else {
+            let latency = self.links.least_latency_ns(route);
+            self.send(latency, route.0, Message::Confirm(id));
+        }
+    }
+
+    /// Forgets a request to connect, of which the peer has heard nothing for too long.
+    pub(super) fn forget_request(&mut self, id: EndId) {
+        let Some(connection) = self.connections.get_mut(&id.connection) else { return };
+        connection.ends[id.side].is_closed = true;
+        if let Some(listener) = connection.listener
+            && let Ok(state) = self.listener_mut(listener)
+        {
+            state.requested.remove(&id.connection);
+        }
+    }
+
+    /// Adds a connection to the queue of its listener.
+    pub(super) fn enqueue(&mut self, connection: ConnectionId, now_ns: u64, dice: &mut dyn Dice) {
+        let listener = self.connections.get(&connection).and_then(|it| it.listener);
+        let Some(listener) = listener else { return };
+        match self.listener_mut(listener) {
+            Ok(state) => {
+                state.requested.remove(&connection);
+                state.queue.push_back(connection);
+                self.set_ready(Some(listener), Readiness::READABLE);
+            }
+            Err(_) => self.close_end(EndId { connection, side: 1 }, true, now_ns, dice),
+        }
+    }
+
+    /// Takes the next connection of a listener. Returns its socket and the address of the peer.
+    pub(crate) fn accept(
+        &mut self,
+        id: SocketId,
+        now_ns: u64,
+        dice: &mut dyn Dice,
+    ) -> Result<(SocketId, Address), Errno> {
+        let listener = self.listener_mut(id)?;
+        let connection = listener.queue.pop_front().ok_or(Errno::AGAIN)?;
+        let next = listener.waiting.pop_front();
+        let Socket { host, kind, .. } = *self.socket(id)?;
+        let socket = self.open(host, kind);
+        let end = EndId { connection, side: 1 };
+        self.set_state(socket, SocketState::Stream(end));
+        let accepted = self.connections.get_mut(&connection).ok_or(Errno::CONNABORTED)?;
+        accepted.ends[1].socket = Some(socket);
+        let peer = accepted.ends[0].address.clone();
+        if let Some(next) = next {
+            self.queue(id, next, now_ns, dice);
+        }
+        Ok((socket, peer))
+    }
+
+    /// Marks the end as closed that no socket of the host has.
+    fn close_unaccepted(&mut self, connection: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(&connection) {
+            connection.ends[1].is_closed = true;
+        }
+    }
+
+    /// Resets the connections that were not accepted.
+    pub(super) fn close_listener(&mut self, listener: Listener, now_ns: u64, dice: &mut dyn Dice) {
+        for connection in listener.queue {
+            self.close_end(EndId { connection, side: 1 }, true, now_ns, dice);
+        }
+        for connection in listener.waiting {
+            self.close_unaccepted(connection);
+            self.transmit(EndId { connection, side: 1 }, Segment::Refused, now_ns, dice);
+        }
+    }
+
+    /// Connects a Unix socket to the listener of this name.
+    pub(crate) fn connect_name(
+        &mut self,
+        id: SocketId,
+        name: &[u8],
+        now_ns: u64,
+        dice: &mut dyn Dice,
+    ) -> Result<(), Errno> {
+        let socket = self.socket(id)?;
+        if !matches!(socket.state, SocketState::Idle) {
+            return Err(Errno::ISCONN);
+        }
+        let (host, near) = (socket.host, socket.bound.clone());
+        let is_abstract = name.first() == Some(&0);
+        let unknown = if is_abstract { Errno::CONNREFUSED } else { Errno::NOENT };
+        let listener = self.ports.named(host, name).ok_or(unknown)?;
+        match self.listener_mut(listener) {
+            Ok(listener) if listener.is_full() => return Err(Errno::AGAIN),
+            Ok(_) => {}
+            Err(_) => return Err(Errno::CONNREFUSED),
+        }
+        let near = near.unwrap_or(Address::Unix(Vec::new()));
+        let far = Address::Unix(name.to_vec());
+        let ends = [End::new(host, near, Some(id)), End::new(host, far, None)];
+        let connection = self.add_connection(Connection::new(true, ends));
+        self.set_state(id, SocketState::Stream(EndId { connection, side: 0 }));
+        self.queue(listener, connection, now_ns, dice);
+        Ok(())
+    }
+
+    /// Connects two new Unix sockets of a host with each other.
+    pub(crate) fn pair(&mut self, host: HostId) -> [SocketId; 2] {
+        let ids = [0, 1].map(|_| self.open(host, SocketKind::Unix));
+        let ends = ids.map(|id| {
+            let mut end = End::new(host, Address::Unix(Vec::new()), Some(id));
+            end.is_established = true;
+            end
+        });
+        let connection = self.add_connection(Connection::new(true, ends));
+        for (side, id) in ids.into_iter().enumerate() {
+            self.set_state(id, SocketState::Stream(EndId { connection, side }));
+        }
+        ids
+    }
+}

@@ -1,0 +1,310 @@
+//! [`SimulatedSocket`]: what a socket of a simulated host has instead of a descriptor.
+
+use super::state::{Address, EndId, Net, Socket, SocketId, SocketKind, SocketState};
+use crate::driver::io_readiness::{IoReadiness, Readiness};
+use crate::sim::world::{SimulatedHost, World};
+use crate::sys::descriptor::FIRST_SIMULATED;
+use rustix::io::{Errno, Result as SysResult};
+use rustix::net::sockopt;
+use std::any::Any;
+use std::fmt;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::{SocketAddr, SocketAddrV4};
+use std::os::fd::AsFd;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// Any socket of the standard library.
+trait AnySocket: Any + AsFd + Send + Sync {}
+
+impl<S: Any + AsFd + Send + Sync> AnySocket for S {}
+
+/// A socket of a simulated host. Dropping it closes the socket.
+///
+/// It has a descriptor only if the program asks for one: a *stand-in*, a socket of the kernel that is
+/// neither bound nor connected. It keeps the options that the program sets.
+pub(crate) struct SimulatedSocket {
+    world: Arc<World>,
+    id: SocketId,
+    stand_in: OnceLock<Box<dyn AnySocket>>,
+}
+
+fn v4(addr: SocketAddr) -> io::Result<SocketAddrV4> {
+    match addr {
+        SocketAddr::V4(addr) => Ok(addr),
+        SocketAddr::V6(addr) => Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            format!("{addr} is not available in a simulation: its hosts have IPv4 addresses alone"),
+        )),
+    }
+}
+
+fn check_not_stopping(world: &World) -> io::Result<()> {
+    if !world.is_stopping() {
+        return Ok(());
+    }
+    Err(io::Error::other("the host is killed: what its destructors send does not leave it"))
+}
+
+impl SimulatedSocket {
+    fn of(world: &Arc<World>, id: SocketId) -> Self {
+        Self { world: world.clone(), id, stand_in: OnceLock::new() }
+    }
+
+    /// Opens a socket on a host.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error while the host is killed.
+    pub(crate) fn open(host: &SimulatedHost, kind: SocketKind) -> io::Result<Self> {
+        let world = &host.world;
+        check_not_stopping(world)?;
+        Ok(Self::of(world, world.with_net(|net, _, _| net.open(host.id, kind))))
+    }
+
+    /// Opens two Unix sockets that are connected to each other.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error while the host is killed.
+    pub(crate) fn pair(host: &SimulatedHost) -> io::Result<[Self; 2]> {
+        check_not_stopping(&host.world)?;
+        let ids = host.world.with_net(|net, _, _| net.pair(host.id));
+        Ok(ids.map(|id| Self::of(&host.world, id)))
+    }
+
+    /// Returns the number under which diagnostics list the socket.
+    pub(crate) fn number(&self) -> i32 {
+        (FIRST_SIMULATED + self.id.0) as i32
+    }
+
+    /// Lets tasks wait for the socket with `source`.
+    pub(crate) fn attach(&self, source: &Arc<IoReadiness>) {
+        self.world.attach_source(self.id, source);
+    }
+
+    /// Returns what the socket is ready for.
+    pub(crate) fn readiness(&self) -> Readiness {
+        self.world.with_net(|net, _, _| net.readiness(self.id))
+    }
+
+    /// Returns the stand-in, which `make` makes.
+    ///
+    /// # Panics
+    ///
+    /// If the kernel has no descriptor left.
+    pub(crate) fn stand_in<S: AsFd + Send + Sync + 'static>(
+        &self,
+        make: impl FnOnce() -> io::Result<S>,
+    ) -> &S {
+        let stand_in = self.stand_in.get_or_init(|| {
+            let made = make().expect("a descriptor for a simulated socket");
+            Box::new(made)
+        });
+        let any: &dyn Any = &**stand_in;
+        any.downcast_ref().expect("a socket keeps its kind")
+    }
+
+    /// Makes a socket of the kernel the stand-in, with the options that it has.
+    pub(crate) fn set_stand_in<S: AsFd + Send + Sync + 'static>(&self, stand_in: S) {
+        let _ = self.stand_in.set(Box::new(stand_in));
+    }
+
+    /// Returns whether closing the socket resets the connection.
+    fn has_zero_linger(&self) -> bool {
+        let linger =
+            self.stand_in.get().and_then(|it| sockopt::socket_linger(&**it).ok().flatten());
+        linger == Some(Duration::ZERO)
+    }
+
+    fn call<R>(&self, f: impl FnOnce(&mut Net) -> Result<R, Errno>) -> io::Result<R> {
+        Ok(self.world.with_net(|net, _, _| f(net))?)
+    }
+
+    fn end(net: &Net, id: SocketId) -> Result<EndId, Errno> {
+        match net.socket(id)? {
+            Socket { state: SocketState::Stream(end), .. } => Ok(*end),
+            _ => Err(Errno::NOTCONN),
+        }
+    }
+}
+
+/// Addresses.
+impl SimulatedSocket {
+    pub(crate) fn bind(&self, addr: SocketAddr) -> io::Result<()> {
+        let addr = v4(addr)?;
+        self.call(|net| net.bind(self.id, addr))
+    }
+
+    pub(crate) fn bind_datagram(&self, addr: SocketAddr) -> io::Result<()> {
+        let addr = v4(addr)?;
+        self.call(|net| net.bind_datagram(self.id, addr))
+    }
+
+    pub(crate) fn bind_name(&self, name: &[u8]) -> io::Result<()> {
+        self.call(|net| net.bind_name(self.id, name))
+    }
+
+    pub(crate) fn local_addr(&self) -> io::Result<Address> {
+        self.call(|net| net.local_addr(self.id))
+    }
+
+    pub(crate) fn peer_addr(&self) -> io::Result<Address> {
+        self.call(|net| net.peer_addr(self.id))
+    }
+
+    pub(crate) fn local_inet(&self) -> io::Result<SocketAddr> {
+        inet(self.local_addr()?)
+    }
+
+    pub(crate) fn peer_inet(&self) -> io::Result<SocketAddr> {
+        inet(self.peer_addr()?)
+    }
+
+    pub(crate) fn take_error(&self) -> io::Result<Option<io::Error>> {
+        Ok(self.world.with_net(|net, _, _| net.take_error(self.id)).map(io::Error::from))
+    }
+}
+
+/// Returns the address, which is not that of a Unix socket.
+pub(crate) fn inet(address: Address) -> io::Result<SocketAddr> {
+    match address {
+        Address::Inet(addr) => Ok(addr.into()),
+        Address::Unix(_) => Err(Errno::AFNOSUPPORT.into()),
+    }
+}
+
+/// Connections.
+impl SimulatedSocket {
+    /// Begins to connect. The socket becomes writable when it is connected, or when that has failed.
+    pub(crate) fn connect(&self, target: SocketAddr) -> io::Result<()> {
+        let target = v4(target)?;
+        Ok(self.world.with_net(|net, now_ns, dice| net.connect(self.id, target, now_ns, dice))?)
+    }
+
+    pub(crate) fn connect_name(&self, name: &[u8]) -> io::Result<()> {
+        Ok(self
+            .world
+            .with_net(|net, now_ns, dice| net.connect_name(self.id, name, now_ns, dice))?)
+    }
+
+    pub(crate) fn listen(&self, backlog: u32) -> io::Result<()> {
+        self.call(|net| net.listen(self.id, backlog as usize))
+    }
+
+    /// Accepts a connection. Returns it with the address of its peer.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn accept(&self) -> io::Result<(Self, Address)> {
+        let accept =
+            |net: &mut Net, now_ns, dice: &mut dyn super::Dice| net.accept(self.id, now_ns, dice);
+        let (id, peer) = self.world.with_net(accept)?;
+        Ok((Self::of(&self.world, id), peer))
+    }
+
+    /// Reads from a stream. `peeks`: the bytes stay in the receive buffer.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn read(&self, space: &mut [MaybeUninit<u8>], peeks: bool) -> SysResult<usize> {
+        let mut filled = 0;
+        let len = space.len();
+        let mut sink = |bytes: &[u8]| {
+            space[filled..filled + bytes.len()].write_copy_of_slice(bytes);
+            filled += bytes.len();
+        };
+        self.world.with_net(|net, _, dice| {
+            net.read(Self::end(net, self.id)?, len, peeks, dice, &mut sink)
+        })
+    }
+
+    /// Reads from a stream into several buffers.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> SysResult<usize> {
+        let len = bufs.iter().map(|buf| buf.len()).sum();
+        let mut bytes = Vec::new();
+        let mut sink = |read: &[u8]| bytes.extend_from_slice(read);
+        let count = self.world.with_net(|net, _, dice| {
+            net.read(Self::end(net, self.id)?, len, false, dice, &mut sink)
+        })?;
+        let mut rest = &bytes[..];
+        for buf in bufs {
+            let (now, later) = rest.split_at(buf.len().min(rest.len()));
+            buf[..now.len()].copy_from_slice(now);
+            rest = later;
+        }
+        Ok(count)
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn write(&self, bytes: &[u8]) -> SysResult<usize> {
+        self.world
+            .with_net(|net, now_ns, dice| net.write(Self::end(net, self.id)?, bytes, now_ns, dice))
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> SysResult<usize> {
+        let bytes: Vec<u8> = bufs.iter().flat_map(|buf| buf.iter().copied()).collect();
+        self.write(&bytes)
+    }
+
+    pub(crate) fn shut_down_write(&self) -> io::Result<()> {
+        Ok(self.world.with_net(|net, now_ns, dice| {
+            net.shut_down_write(Self::end(net, self.id)?, now_ns, dice)
+        })?)
+    }
+}
+
+/// Datagrams.
+impl SimulatedSocket {
+    pub(crate) fn connect_datagram(&self, peer: SocketAddr) -> io::Result<()> {
+        let peer = v4(peer)?;
+        self.call(|net| net.connect_datagram(self.id, peer))
+    }
+
+    /// Sends a datagram to `target`, or to the peer.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn send(&self, bytes: &[u8], target: Option<SocketAddr>) -> SysResult<usize> {
+        let target = match target {
+            Some(SocketAddr::V4(target)) => Some(target),
+            Some(SocketAddr::V6(_)) => return Err(Errno::AFNOSUPPORT),
+            None => None,
+        };
+        self.world
+            .with_net(|net, now_ns, dice| net.send_datagram(self.id, bytes, target, now_ns, dice))
+    }
+
+    /// Receives a datagram. Returns how many bytes of it there was room for, and the sender.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn receive(
+        &self,
+        space: &mut [MaybeUninit<u8>],
+        peeks: bool,
+    ) -> SysResult<(usize, SocketAddr)> {
+        let len = space.len();
+        let mut sink = |bytes: &[u8]| {
+            space[..bytes.len()].write_copy_of_slice(bytes);
+        };
+        let (count, from) = self
+            .world
+            .with_net(|net, _, _| net.receive_datagram(self.id, len, peeks, &mut sink))?;
+        Ok((count, from.into()))
+    }
+}
+
+impl Drop for SimulatedSocket {
+    fn drop(&mut self) {
+        self.world.close_socket(self.id, self.has_zero_linger());
+    }
+}
+
+impl fmt::Debug for SimulatedSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimulatedSocket").field("id", &self.id.0).finish()
+    }
+}

@@ -1,0 +1,317 @@
+//! [`Net`]: the sockets and connections of all hosts, without a runtime.
+
+use super::datagram::DatagramSocket;
+use super::links::{Links, Route};
+use super::listener::Listener;
+use super::ports::{Ports, Protocol, ip_of};
+use super::stream::{Connection, Segment};
+use crate::driver::io_readiness::Readiness;
+use crate::sim::oracle::{ChoiceKind, HostId};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+/// The number of a socket in its world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SocketId(pub(crate) u32);
+
+/// The number of a connection in its world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ConnectionId(pub(crate) u32);
+
+/// One of the two ends of a connection: 0 has connected, 1 has accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EndId {
+    pub(crate) connection: ConnectionId,
+    pub(crate) side: usize,
+}
+
+impl EndId {
+    pub(crate) fn peer(self) -> EndId {
+        EndId { side: 1 - self.side, ..self }
+    }
+}
+
+/// The address of a socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    Inet(SocketAddrV4),
+    /// A path, or a zero byte and an abstract name. Empty without a name.
+    Unix(Vec<u8>),
+}
+
+/// What the oracle chooses for the network.
+pub(crate) trait Dice {
+    fn choose(&mut self, kind: ChoiceKind, host: HostId, len: u64) -> u64;
+    fn chance(&mut self, kind: ChoiceKind, host: HostId, probability: u32) -> bool;
+}
+
+/// The state of a socket.
+#[derive(Debug)]
+pub(crate) enum SocketState {
+    /// Neither connected nor listening. TCP may have a port, a Unix socket a name.
+    Idle,
+    Stream(EndId),
+    Listener(Listener),
+    Datagram(DatagramSocket),
+}
+
+/// What kind of socket it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SocketKind {
+    Tcp,
+    Udp,
+    Unix,
+}
+
+/// A socket of a host.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    pub(crate) host: HostId,
+    pub(crate) kind: SocketKind,
+    /// The address that the socket has bound.
+    pub(crate) bound: Option<Address>,
+    pub(crate) state: SocketState,
+}
+
+/// Something that is on its way between two hosts.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// A part of the stream that this end has sent.
+    Segment(EndId, Segment),
+    /// This end has read this number of bytes, so its peer may write as many more.
+    Window(EndId, usize),
+    Datagram(super::datagram::Datagram),
+    /// No socket has got what this one has sent.
+    Unreachable(SocketId),
+    /// This end gives up, unless its `u64` has changed.
+    Timeout(EndId, u64),
+    /// No host has the address that this end connects to.
+    NoHost(EndId),
+    /// The peer knows that the connection was accepted, so the listener may have it.
+    Confirm(EndId),
+}
+
+/// What a call of [`Net`] wants done outside of its lock, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    /// Sockets that have become ready.
+    pub(crate) ready: Vec<(SocketId, Readiness)>,
+    /// Messages by number: after which time each arrives, on behalf of which host.
+    pub(crate) sent: Vec<(u64, HostId, u64)>,
+    /// What goes into the hash of the run.
+    pub(crate) delivered: Vec<(HostId, u64)>,
+}
+
+/// The sockets and connections of all hosts.
+#[derive(Debug, Default)]
+pub(crate) struct Net {
+    pub(crate) links: Links,
+    pub(crate) ports: Ports,
+    pub(crate) sockets: BTreeMap<SocketId, Socket>,
+    pub(crate) connections: BTreeMap<ConnectionId, Connection>,
+    pub(crate) out: Outbox,
+    /// How many hosts there are.
+    pub(crate) hosts: u32,
+    messages: BTreeMap<u64, Message>,
+    /// Datagrams that wait for the end of a hold.
+    pub(crate) held: Vec<super::datagram::Datagram>,
+    next_socket: u32,
+    next_connection: u32,
+    next_message: u64,
+}
+
+impl Net {
+    /// Opens a socket on a host.
+    pub(crate) fn open(&mut self, host: HostId, kind: SocketKind) -> SocketId {
+        self.next_socket += 1;
+        let id = SocketId(self.next_socket);
+        self.sockets.insert(id, Socket { host, kind, bound: None, state: SocketState::Idle });
+        id
+    }
+
+    /// Returns a socket. A socket of a host that was killed is gone.
+    pub(crate) fn socket(&self, id: SocketId) -> Result<&Socket, Errno> {
+        self.sockets.get(&id).ok_or(Errno::NOTCONN)
+    }
+
+    pub(crate) fn add_connection(&mut self, connection: Connection) -> ConnectionId {
+        self.next_connection += 1;
+        let id = ConnectionId(self.next_connection);
+        self.connections.insert(id, connection);
+        id
+    }
+
+    /// Lets a message arrive after this time, on behalf of the host that sent it.
+    pub(crate) fn send(&mut self, after_ns: u64, host: HostId, message: Message) {
+        if let Message::Segment(end, _) | Message::Window(end, _) | Message::Confirm(end) = &message
+            && let Some(connection) = self.connections.get_mut(&end.connection)
+        {
+            connection.in_flight += 1;
+        }
+        self.next_message += 1;
+        self.messages.insert(self.next_message, message);
+        self.out.sent.push((after_ns, host, self.next_message));
+    }
+
+    /// Lets the message of this number arrive.
+    pub(crate) fn arrive(&mut self, number: u64, now_ns: u64, dice: &mut dyn Dice) {
+        match self.messages.remove(&number) {
+            Some(Message::Segment(end, segment)) => self.arrive_segment(end, segment, now_ns, dice),
+            Some(Message::Window(end, room)) => self.arrive_window(end, room),
+            Some(Message::Datagram(datagram)) => self.arrive_datagram(datagram),
+            Some(Message::Unreachable(socket)) => self.arrive_unreachable(socket),
+            Some(Message::Timeout(end, epoch)) => self.expire(end, epoch),
+            Some(Message::NoHost(end)) => self.fail_end(end, Errno::HOSTUNREACH),
+            Some(Message::Confirm(end)) => self.arrive_confirm(end, now_ns, dice),
+            None => {}
+        }
+    }
+
+    pub(crate) fn set_ready(&mut self, socket: Option<SocketId>, ready: Readiness) {
+        self.out.ready.extend(socket.map(|socket| (socket, ready)));
+    }
+
+    /// Binds a TCP or UDP socket to an address.
+    pub(crate) fn bind(&mut self, id: SocketId, addr: SocketAddrV4) -> Result<(), Errno> {
+        let socket = self.socket(id)?;
+        if socket.bound.is_some() {
+            return Err(Errno::INVAL);
+        }
+        let protocol = if socket.kind == SocketKind::Udp { Protocol::Udp } else { Protocol::Tcp };
+        let addr = self.ports.bind(socket.host, protocol, addr, id)?;
+        self.set_bound(id, Address::Inet(addr));
+        Ok(())
+    }
+
+    /// Gives a Unix socket a name.
+    pub(crate) fn bind_name(&mut self, id: SocketId, name: &[u8]) -> Result<(), Errno> {
+        let socket = self.socket(id)?;
+        if socket.bound.is_some() {
+            return Err(Errno::INVAL);
+        }
+        self.ports.set_name(socket.host, name, id)?;
+        self.set_bound(id, Address::Unix(name.to_vec()));
+        Ok(())
+    }
+
+    fn set_bound(&mut self, id: SocketId, address: Address) {
+        if let Some(socket) = self.sockets.get_mut(&id) {
+            socket.bound = Some(address);
+        }
+    }
+
+    /// Returns the address of a socket.
+    pub(crate) fn local_addr(&self, id: SocketId) -> Result<Address, Errno> {
+        let socket = self.socket(id)?;
+        if let SocketState::Stream(end) = socket.state
+            && let Some(connection) = self.connections.get(&end.connection)
+        {
+            return Ok(connection.ends[end.side].address.clone());
+        }
+        if let (SocketState::Datagram(datagram), Some(Address::Inet(bound))) =
+            (&socket.state, &socket.bound)
+            && bound.ip().is_unspecified()
+            && let Some(peer) = datagram.peer
+        {
+            // Connecting has chosen the interface.
+            let ip = source_ip(socket.host, *peer.ip());
+            return Ok(Address::Inet(SocketAddrV4::new(ip, bound.port())));
+        }
+        Ok(socket.bound.clone().unwrap_or_else(|| match socket.kind {
+            SocketKind::Unix => Address::Unix(Vec::new()),
+            _ => Address::Inet(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0)),
+        }))
+    }
+
+    /// Returns the address of the peer of a socket.
+    pub(crate) fn peer_addr(&self, id: SocketId) -> Result<Address, Errno> {
+        match &self.socket(id)?.state {
+            SocketState::Stream(end) => {
+                let connection = self.connections.get(&end.connection).ok_or(Errno::NOTCONN)?;
+                connection.peer_addr(end.side).ok_or(Errno::NOTCONN)
+            }
+            SocketState::Datagram(datagram) => {
+                datagram.peer.map(Address::Inet).ok_or(Errno::NOTCONN)
+            }
+            _ => Err(Errno::NOTCONN),
+        }
+    }
+
+    /// Takes the error that a socket has met in the background.
+    pub(crate) fn take_error(&mut self, id: SocketId) -> Option<Errno> {
+        match &mut self.sockets.get_mut(&id)?.state {
+            SocketState::Stream(end) => {
+                let end = *end;
+                self.connections.get_mut(&end.connection)?.ends[end.side].error.take()
+            }
+            SocketState::Datagram(datagram) => datagram.error.take(),
+            _ => None,
+        }
+    }
+
+    /// Returns what a socket is ready for.
+    pub(crate) fn readiness(&self, id: SocketId) -> Readiness {
+        match self.sockets.get(&id).map(|socket| &socket.state) {
+            Some(SocketState::Stream(end)) => {
+                let connection = self.connections.get(&end.connection);
+                connection.map_or(Readiness::NONE, |connection| connection.readiness(end.side))
+            }
+            Some(SocketState::Listener(listener)) => listener.readiness(),
+            Some(SocketState::Datagram(datagram)) => datagram.readiness(),
+            Some(SocketState::Idle) => Readiness::NONE,
+            None => Readiness::READ | Readiness::WRITE,
+        }
+    }
+
+    /// Closes a socket. With `resets`, its peer gets a reset in any case.
+    pub(crate) fn close(&mut self, id: SocketId, resets: bool, now_ns: u64, dice: &mut dyn Dice) {
+        let Some(socket) = self.sockets.remove(&id) else { return };
+        match &socket.bound {
+            Some(Address::Inet(addr)) => {
+                let protocol =
+                    if socket.kind == SocketKind::Udp { Protocol::Udp } else { Protocol::Tcp };
+                self.ports.unbind(socket.host, protocol, addr.port(), id);
+            }
+            Some(Address::Unix(name)) => self.ports.remove_name(socket.host, name),
+            None => {}
+        }
+        match socket.state {
+            SocketState::Stream(end) => self.close_end(end, resets, now_ns, dice),
+            SocketState::Listener(listener) => self.close_listener(listener, now_ns, dice),
+            SocketState::Idle | SocketState::Datagram(_) => {}
+        }
+    }
+
+    /// Resets the connections of a host that is killed, and closes all of its sockets.
+    pub(crate) fn kill_host(&mut self, host: HostId, now_ns: u64, dice: &mut dyn Dice) {
+        let of_host = self.sockets.iter().filter(|(_, socket)| socket.host == host);
+        let ids: Vec<SocketId> = of_host.map(|(id, _)| *id).collect();
+        for id in ids {
+            self.close(id, true, now_ns, dice);
+        }
+    }
+
+    /// Sends what has waited for routes that are open again.
+    pub(crate) fn resume(&mut self, now_ns: u64, dice: &mut dyn Dice) {
+        let ids: Vec<ConnectionId> = self.connections.keys().copied().collect();
+        for connection in ids {
+            for side in [0, 1] {
+                self.resume_end(EndId { connection, side }, now_ns, dice);
+            }
+        }
+        let is_held = |route: Route| self.links.blocked(route).is_some();
+        let (held, released): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.held).into_iter().partition(|held| is_held(held.route));
+        self.held = held;
+        for datagram in released {
+            self.dispatch_datagram(datagram, now_ns, dice);
+        }
+    }
+}
+
+/// Returns the address from which a host sends to `target`.
+pub(crate) fn source_ip(host: HostId, target: Ipv4Addr) -> Ipv4Addr {
+    let is_local = target.is_loopback() || target.is_unspecified();
+    if is_local { Ipv4Addr::LOCALHOST } else { ip_of(host) }
+}

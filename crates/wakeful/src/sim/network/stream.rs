@@ -1,0 +1,536 @@
+//! Connections: ordered bytes in both directions, for TCP and Unix streams.
+//!
+//! ```text
+//! diagram
+//!   write() ─1─► segments on their way ─2─► arrive_segment() ─3─► received ─4─► read()
+//!                        │    ▲
+//!                        5    6
+//!                        ▼    │
+//!                 stalled: the route is blocked
+//! ```
+//!
+//! 1. The window has room. It counts the bytes that the peer has not read.
+//! 2. After the latency of the link. A lost segment arrives later. No segment overtakes another.
+//! 3. If the end is closed, the sender gets a reset.
+//! 4. The reader makes room in the window.
+//! 5. A partition or a hold. [`Net::expire`] ends the connection after [`STALL_LIMIT_NS`].
+//! 6. [`Net::resume`].
+
+use super::links::Route;
+use super::state::{Address, Dice, EndId, Message, Net, SocketId};
+use crate::driver::io_readiness::Readiness;
+use crate::sim::oracle::{ChoiceKind, HostId};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+
+/// The number of bytes that the peer need not have read.
+pub(crate) const WINDOW: usize = 64 * 1024;
+
+/// A connection ends when its segments did not get through for this time: 924.6 s, as on Linux.
+pub(crate) const STALL_LIMIT_NS: u64 = 924_600_000_000;
+
+/// An attempt to connect ends after this time: 127 s, as on Linux.
+pub(crate) const CONNECT_LIMIT_NS: u64 = 127_000_000_000;
+
+/// The probability that a read or write transfers less than it could, in millionths.
+const SHORT_IO: u32 = 125_000;
+
+const BOTH_CLOSED: Readiness = Readiness(Readiness::READ.0 | Readiness::WRITE.0);
+
+/// A part of a stream, or what happens to it.
+#[derive(Debug)]
+pub(crate) enum Segment {
+    /// A request to connect.
+    Syn,
+    /// The connection is accepted.
+    Accepted,
+    /// There is no listener.
+    Refused,
+    Data(Vec<u8>),
+    /// The end of the stream.
+    Fin,
+    Reset,
+}
+
+impl Segment {
+    fn len(&self) -> usize {
+        if let Segment::Data(bytes) = self { bytes.len() } else { 0 }
+    }
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) host: HostId,
+    pub(crate) address: Address,
+    /// `None` before `accept`, and after the socket was closed.
+    pub(crate) socket: Option<SocketId>,
+    /// The peer has accepted, or this end has.
+    pub(crate) is_established: bool,
+    pub(crate) is_closed: bool,
+    /// This end writes no more.
+    is_shut: bool,
+    /// The peer writes no more.
+    has_ended: bool,
+    /// A reset has arrived, or the end has given up.
+    is_reset: bool,
+    pub(crate) error: Option<Errno>,
+    received: VecDeque<u8>,
+    /// The bytes written that the peer has not read.
+    unread: usize,
+    /// A write found less room than it could have used.
+    is_write_blocked: bool,
+    /// When the last segment arrives.
+    last_arrival_ns: u64,
+    /// Segments that wait for the route.
+    stalled: VecDeque<Segment>,
+    /// Room in the peer's window of which it does not know: the route is blocked.
+    withheld: usize,
+    /// The number of the wait for the route. It is even when the end does not wait.
+    stall_epoch: u64,
+}
+
+impl End {
+    pub(crate) fn new(host: HostId, address: Address, socket: Option<SocketId>) -> Self {
+        Self {
+            host,
+            address,
+            socket,
+            is_established: false,
+            is_closed: false,
+            is_shut: false,
+            has_ended: false,
+            is_reset: false,
+            error: None,
+            received: VecDeque::new(),
+            unread: 0,
+            is_write_blocked: false,
+            last_arrival_ns: 0,
+            stalled: VecDeque::new(),
+            withheld: 0,
+            stall_epoch: 0,
+        }
+    }
+
+    fn is_stalled(&self) -> bool {
+        !self.stall_epoch.is_multiple_of(2)
+    }
+}
+
+/// Two ends, and what is on its way between them.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) ends: [End; 2],
+    /// A Unix stream, whose bytes stay on the host and arrive at once.
+    pub(crate) is_unix: bool,
+    /// The listener that the connection was requested from.
+    pub(crate) listener: Option<SocketId>,
+    /// The number of messages on their way.
+    pub(crate) in_flight: usize,
+}
+
+impl Connection {
+    pub(crate) fn new(is_unix: bool, ends: [End; 2]) -> Self {
+        Self { ends, is_unix, listener: None, in_flight: 0 }
+    }
+
+    /// Returns the route from this side to the other.
+    fn route(&self, side: usize) -> Route {
+        (self.ends[side].host, self.ends[1 - side].host)
+    }
+
+    /// Returns the address of the peer, if the end is connected.
+    pub(crate) fn peer_addr(&self, side: usize) -> Option<Address> {
+        let end = &self.ends[side];
+        let is_connected = end.is_established && (self.is_unix || !end.is_reset);
+        is_connected.then(|| self.ends[1 - side].address.clone())
+    }
+
+    pub(crate) fn readiness(&self, side: usize) -> Readiness {
+        let end = &self.ends[side];
+        let mut ready = Readiness::NONE;
+        if !end.received.is_empty() {
+            ready = ready | Readiness::READABLE;
+        }
+        if end.has_ended {
+            ready = ready | Readiness::READ;
+            if end.is_shut {
+                ready = ready | Readiness::WRITE_CLOSED;
+            }
+        }
+        if end.is_established && end.unread < WINDOW {
+            ready = ready | Readiness::WRITABLE;
+        }
+        if end.is_reset {
+            ready = ready | BOTH_CLOSED;
+        }
+        if end.error.is_some() {
+            ready = ready | Readiness::ERROR;
+        }
+        ready
+    }
+}
+
+/// Chooses how much of `len` possible bytes a transfer moves: seldom fewer than all.
+fn shortened(len: usize, host: HostId, dice: &mut dyn Dice) -> usize {
+    if len > 1 && dice.chance(ChoiceKind::ShortIo, host, SHORT_IO) {
+        1 + dice.choose(ChoiceKind::ShortIo, host, len as u64 - 1) as usize
+    } else {
+        len
+    }
+}
+
+/// Reading and writing.
+impl Net {
+    fn end_mut(&mut self, id: EndId) -> Result<&mut End, Errno> {
+        let connection = self.connections.get_mut(&id.connection).ok_or(Errno::NOTCONN)?;
+        Ok(&mut connection.ends[id.side])
+    }
+
+    /// Writes bytes. Returns how many, at least 1 unless `bytes` is empty.
+    pub(crate) fn write(
+        &mut self,
+        id: EndId,
+        bytes: &[u8],
+        now_ns: u64,
+        dice: &mut dyn Dice,
+    ) -> Result<usize, Errno> {
+        let end = self.end_mut(id)?;
+        if end.is_reset || end.is_shut {
+            return Err(end.error.take().unwrap_or(Errno::PIPE));
+        }
+        if !end.is_established {
+            return Err(Errno::AGAIN);
+        }
+        let room = WINDOW.saturating_sub(end.unread).min(bytes.len());
+        end.is_write_blocked = room < bytes.len();
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        if room == 0 {
+            return Err(Errno::AGAIN);
+        }
+        let count = shortened(room, end.host, dice);
+        end.unread += count;
+        let socket = end.socket;
+        if count < room {
+            self.set_ready(socket, Readiness::WRITABLE);
+        }
+        self.transmit(id, Segment::Data(bytes[..count].to_vec()), now_ns, dice);
+        Ok(count)
+    }
+
+    /// Reads bytes into `sink`, which takes up to `len`. `peeks`: they stay where they are.
+    pub(crate) fn read(
+        &mut self,
+        id: EndId,
+        len: usize,
+        peeks: bool,
+        dice: &mut dyn Dice,
+        sink: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize, Errno> {
+        let end = self.end_mut(id)?;
+        if end.received.is_empty() || len == 0 {
+            return match end.error.take() {
+                Some(error) => Err(error),
+                None if end.has_ended || end.is_reset || len == 0 => Ok(0),
+                None => Err(Errno::AGAIN),
+            };
+        }
+        let possible = end.received.len().min(len);
+        let count = if peeks { possible } else { shortened(possible, end.host, dice) };
+        let (front, back) = end.received.as_slices();
+        let from_front = front.len().min(count);
+        sink(&front[..from_front]);
+        if from_front < count {
+            sink(&back[..count - from_front]);
+        }
+        let socket = end.socket;
+        if peeks {
+            return Ok(count);
+        }
+        end.received.drain(..count);
+        // A caller that gets less than it asked for takes the buffer to be empty.
+        if !end.received.is_empty() {
+            self.set_ready(socket, Readiness::READABLE);
+        } else if end.has_ended || end.is_reset {
+            self.set_ready(socket, Readiness::READ);
+        }
+        self.make_room(id, count);
+        Ok(count)
+    }
+
+    /// Tells the peer that this end has read `count` bytes.
+    fn make_room(&mut self, id: EndId, count: usize) {
+        let Some(connection) = self.connections.get_mut(&id.connection) else { return };
+        let (route, is_unix) = (connection.route(id.side), connection.is_unix);
+        let writer = &connection.ends[1 - id.side];
+        // A writer with much room does not notice when it gets more.
+        let is_noticed = writer.is_write_blocked || writer.unread > WINDOW / 2;
+        if is_unix || self.links.is_immediate(route) {
+            self.open_window(id, count);
+        } else if is_noticed {
+            let least_ns = self.links.least_latency_ns(route);
+            self.send(least_ns, route.0, Message::Window(id, count));
+        } else {
+            connection.ends[1 - id.side].unread -= count;
+        }
+    }
+
+    /// Lets the peer of this end write this number of bytes more.
+    pub(crate) fn arrive_window(&mut self, id: EndId, count: usize) {
+        let Some(connection) = self.connections.get_mut(&id.connection) else { return };
+        let route = connection.route(id.side);
+        connection.in_flight -= 1;
+        if self.links.blocked(route).is_some() {
+            connection.ends[id.side].withheld += count;
+        } else {
+            self.open_window(id, count);
+        }
+        self.remove_if_over(id);
+    }
+
+    fn open_window(&mut self, id: EndId, count: usize) {
+        let Ok(writer) = self.end_mut(id.peer()) else { return };
+        writer.unread -= count.min(writer.unread);
+        if std::mem::take(&mut writer.is_write_blocked) {
+            let socket = writer.socket;
+            self.set_ready(socket, Readiness::WRITABLE);
+        }
+    }
+
+    /// Ends the stream that this end writes.
+    pub(crate) fn shut_down_write(
+        &mut self,
+        id: EndId,
+        now_ns: u64,
+        dice: &mut dyn Dice,
+    ) -> Result<(), Errno> {
+        let end = self.end_mut(id)?;
+        if end.is_reset || !end.is_established {
+            return Err(Errno::NOTCONN);
+        }
+        if !std::mem::replace(&mut end.is_shut, true) {
+            let (socket, has_ended) = (end.socket, end.has_ended);
+            let closed = if has_ended { BOTH_CLOSED } else { Readiness::WRITABLE };
+            self.set_ready(socket, closed);
+            self.transmit(id, Segment::Fin, now_ns, dice);
+        }
+        Ok(())
+    }
+
+    /// Closes an end, whose socket is gone.
+    pub(crate) fn close_end(&mut self, id: EndId, resets: bool, now_ns: u64, dice: &mut dyn Dice) {
+        let Some(connection) = self.connections.get_mut(&id.connection) else { return };
+        if connection.is_unix {
+            return self.close_unix_end(id, resets);
+        }
+        let end = &mut connection.ends[id.side];
+        end.socket = None;
+        if !std::mem::replace(&mut end.is_closed, true) && !end.is_reset {
+            if resets || !end.received.is_empty() {
+                end.stalled.clear();
+                self.transmit(id, Segment::Reset, now_ns, dice);
+            } else if !std::mem::replace(&mut end.is_shut, true) {
+                self.transmit(id, Segment::Fin, now_ns, dice);
+            }
+        }
+        self.remove_if_over(id);
+    }
+
+    /// Closes an end of a Unix stream. Its peer can read what was sent, and write no more.
+    fn close_unix_end(&mut self, id: EndId, resets: bool) {
+        let Some(connection) = self.connections.get_mut(&id.connection) else { return };
+        let end = &mut connection.ends[id.side];
+        end.socket = None;
+        end.is_closed = true;
+        let is_unread = resets || !end.received.is_empty();
+        let peer = &mut connection.ends[1 - id.side];
+        peer.has_ended = true;
+        peer.is_reset = true;
+        if is_unread {
+            peer.error = Some(Errno::CONNRESET);
+        }
+        let socket = peer.socket;
+        self.set_ready(socket, BOTH_CLOSED);
+        self.remove_if_over(id);
+    }
+
+    /// Takes a message of a connection off the wire.
+    pub(crate) fn arrive_confirm(&mut self, id: EndId, now_ns: u64, dice: &mut dyn Dice) {
+        if let Some(connection) = self.connections.get_mut(&id.connection) {
+            connection.in_flight -= 1;
+            self.enqueue(id.connection, now_ns, dice);
+            self.remove_if_over(id);
+        }
+    }
+
+    fn remove_if_over(&mut self, id: EndId) {
+        let Some(connection) = self.connections.get(&id.connection) else { return };
+        let is_over = |end: &End| end.is_closed && end.stalled.is_empty();
+        if connection.in_flight == 0 && connection.ends.iter().all(is_over) {
+            self.connections.remove(&id.connection);
+        }
+    }
+}
+
+/// The way between the ends.
+impl Net {
+    /// Sends a segment from this end to its peer.
+    pub(crate) fn transmit(
+        &mut self,
+        id: EndId,
+        segment: Segment,
+        now_ns: u64,
+        dice: &mut dyn Dice,
+    ) {
+        let Some(connection) = self.connections.get_mut(&id.connection) else { return };
+        let route = connection.route(id.side);
+        let end = &mut connection.ends[id.side];
+        let is_first =
+            end.stalled.is_empty() && (end.last_arrival_ns == 0 || end.last_arrival_ns < now_ns);
+        if connection.is_unix || (is_first && self.links.is_immediate(route)) {
+            self.deliver(id, segment, now_ns, dice);
+        } else if !end.stalled.is_empty() || self.links.blocked(route).is_some() {
+            end.stalled.push_back(segment);
+            self.begin_stall(id);
+        } else {
+            let delay = self.links.segment_delay(route, segment.len(), now_ns, dice);
+            let arrival = (now_ns + delay).max(end.last_arrival_ns);
+            end.last_arrival_ns = arrival;
+            self.send(arrival - now_ns, route.0, Message::Segment(id, segment));
+        }
+    }
+
+    /// Takes a segment off the wire.
+    pub(crate) fn arrive_segment(
+        &mut self,
+        id: EndId,
+        segment: Segment,
+        now_ns: u64,
+        dice: &mut dyn Dice,
+    ) {
+        let Some(connection) = self.connections.get_mut(&id.connection) else { return };
+        connection.in_flight -= 1;
+        let route = connection.route(id.side);
+        let end = &mut connection.ends[id.side];
+        if self.links.blocked(route).is_some() || !end.stalled.is_empty() {
+            end.stalled.push_back(segment);
+            self.begin_stall(id);
+            return;
+        }
+        self.deliver(id, segment, now_ns, dice);
+        // Without the way back, the acknowledgement is lost.
+        if self.links.blocked((route.1, route.0)).is_some() {
+            self.begin_stall(id);
+        }
+    }
+
+    /// Starts the time after which this end gives up, unless it runs.
+    fn begin_stall(&mut self, id: EndId) {
+        let Ok(end) = self.end_mut(id) else { return };
+        if end.is_stalled() || end.is_reset {
+            return;
+        }
+        end.stall_epoch += 1;
+        let limit_ns = if end.is_established { STALL_LIMIT_NS } else { CONNECT_LIMIT_NS };
+        let (host, epoch) = (end.host, end.stall_epoch);
+        self.send(limit_ns, host, Message::Timeout(id, epoch));
+    }
+
+    /// Sends what has waited, if the route is open again.
+    pub(crate) fn resume_end(&mut self, id: EndId, now_ns: u64, dice: &mut dyn Dice) {
+        let Some(connection) = self.connections.get_mut(&id.connection) else { return };
+        let (there, back) = (connection.route(id.side), connection.route(1 - id.side));
+        if self.links.blocked(there).is_some() {
+            return;
+        }
+        let is_answered = self.links.blocked(back).is_none();
+        let end = &mut connection.ends[id.side];
+        let (stalled, withheld) =
+            (std::mem::take(&mut end.stalled), std::mem::take(&mut end.withheld));
+        if end.is_stalled() && is_answered {
+            end.stall_epoch += 1;
+        }
+        if withheld > 0 {
+            self.open_window(id, withheld);
+        }
+        for segment in stalled {
+            self.transmit(id, segment, now_ns, dice);
+        }
+    }
+
+    /// Gives up, if this end still waits.
+    pub(crate) fn expire(&mut self, id: EndId, epoch: u64) {
+        let Ok(end) = self.end_mut(id) else { return };
+        if end.stall_epoch == epoch {
+            end.stall_epoch += 1;
+            self.fail_end(id, Errno::TIMEDOUT);
+        }
+    }
+
+    /// Ends the connection for this end, which cannot tell its peer.
+    pub(crate) fn fail_end(&mut self, id: EndId, error: Errno) {
+        let Ok(end) = self.end_mut(id) else { return };
+        end.stalled.clear();
+        if !end.is_closed {
+            end.is_reset = true;
+            end.error = Some(error);
+            let socket = end.socket;
+            self.set_ready(socket, BOTH_CLOSED | Readiness::ERROR);
+            if socket.is_none() && error == Errno::TIMEDOUT {
+                self.forget_request(id);
+            }
+        }
+        self.remove_if_over(id);
+    }
+
+    /// Lets a segment that `id` has sent arrive at the peer.
+    fn deliver(&mut self, id: EndId, segment: Segment, now_ns: u64, dice: &mut dyn Dice) {
+        let peer = id.peer();
+        let Ok(end) = self.end_mut(peer) else { return };
+        let (socket, host, is_shut) = (end.socket, end.host, end.is_shut);
+        match segment {
+            Segment::Syn => self.arrive_syn(id, now_ns, dice),
+            Segment::Accepted => {
+                if !end.is_closed && !end.is_reset {
+                    end.is_established = true;
+                    self.set_ready(socket, Readiness::WRITABLE);
+                }
+                self.confirm(peer, now_ns, dice);
+            }
+            Segment::Refused => self.fail_end(peer, Errno::CONNREFUSED),
+            Segment::Data(_) if end.is_closed || end.is_reset => {
+                self.transmit(peer, Segment::Reset, now_ns, dice);
+            }
+            Segment::Data(bytes) => {
+                end.received.extend(&bytes);
+                self.out.delivered.push((host, hash_of(&bytes)));
+                self.set_ready(socket, Readiness::READABLE);
+            }
+            Segment::Fin if !end.is_closed && !end.is_reset => {
+                end.has_ended = true;
+                let closed = if is_shut { BOTH_CLOSED } else { Readiness::READ };
+                self.set_ready(socket, closed);
+            }
+            Segment::Reset => {
+                let error = if end.has_ended { Errno::PIPE } else { Errno::CONNRESET };
+                self.fail_end(peer, error);
+            }
+            Segment::Fin => {}
+        }
+        self.remove_if_over(id);
+    }
+}
+
+/// Hashes bytes that arrive.
+pub(crate) fn hash_of(bytes: &[u8]) -> u64 {
+    let mut hash = bytes.len() as u64;
+    for chunk in bytes.chunks(8) {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        hash =
+            (hash.rotate_left(23) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    hash
+}
