@@ -275,7 +275,7 @@ impl Builder {
 
     /// Ends a `block_on` in more of the cases in which it can never return.
     ///
-    /// `#[wakeful::test]` enables it. A `block_on` that provably can never return panics with the
+    /// `#[wakeful::test]` and `#[tokio::test]` enable it. A `block_on` that provably can never return panics with the
     /// report [`StuckBlockOn`](crate::inspect::StuckBlockOn) as its message. With this setting, two
     /// more cases count as proven:
     ///
