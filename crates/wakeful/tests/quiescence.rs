@@ -98,7 +98,7 @@ never_end! {
     }, ["Notify::notified"];
     a_barrier_with_too_few: async {
         Barrier::new(3).wait().await;
-    }, ["Barrier::wait", "1 of 3 tasks have arrived"];
+    }, ["Barrier::wait", "1 of 3 tasks has arrived"];
     more_permits_than_there_are: async {
         drop(Semaphore::new(10).acquire_many(16).await);
     }, ["Semaphore::acquire", "wants 16 permits, of which 10 are free"];
