@@ -36,7 +36,8 @@
 //! use tokio::task::may_wait_forever;
 //! ```
 //!
-//! `#[tokio::test]` has the arguments of tokio's. A time limit for tests comes from the environment
+//! `#[tokio::test]` has the arguments of tokio's. A test that provably can never return fails with the
+//! proof and a dump of its tasks. A time limit for tests comes from the environment
 //! variable `WAKEFUL_TEST_TIMEOUT`:
 //!
 //! ```compile_fail

@@ -289,10 +289,10 @@ fn settings(
             }
             None => call(".test_timeout(::core::option::Option::None)", TokenStream::new()),
         }
+        call(".always_end_stuck_block_on(true)", TokenStream::new());
     }
     if entry == (Entry { kind: Kind::Test, target: TargetCrate::Wakeful }) {
         call(".on_orphan(CRATE::runtime::OrphanPolicy::Panic)", TokenStream::new());
-        call(".always_end_stuck_block_on(true)", TokenStream::new());
     }
     calls
 }

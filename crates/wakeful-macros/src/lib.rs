@@ -173,8 +173,9 @@ pub fn tokio_main(args: TokenStream, item: TokenStream) -> TokenStream {
 
 /// [`test`](macro@test) for the tokio shim, the crate named `tokio`.
 ///
-/// It behaves like tokio's: a task that can never be woken is reported, but does not end the test. It
-/// has no argument `timeout`, because tokio's has none. `WAKEFUL_TEST_TIMEOUT` limits it.
+/// A test that provably can never return fails with the proof, as with [`test`](macro@test). A task that
+/// can never be woken is reported, but does not end the test. There is no argument `timeout`, because
+/// tokio's macro has none. `WAKEFUL_TEST_TIMEOUT` limits it.
 #[proc_macro_attribute]
 pub fn tokio_test(args: TokenStream, item: TokenStream) -> TokenStream {
     expand::expand(Entry { kind: Kind::Test, target: TargetCrate::Tokio }, args, item)

@@ -159,3 +159,33 @@ fn permits_of_a_busy_pool_are_not_reported() {
         });
     }
 }
+
+/// A receiver that finds its message without a wait leaves no site, and the report does without.
+#[test]
+fn a_receiver_that_never_waited_is_named_without_a_site() {
+    for rt in runtimes() {
+        rt.block_on(async {
+            let (first, mut at_first) = mpsc::channel(1);
+            let (second, mut at_second) = mpsc::channel(1);
+            first.send(0).await.unwrap();
+            let ahead = wakeful::spawn(async move {
+                while let Some(number) = at_first.recv().await {
+                    for _ in 0..4 {
+                        second.send(number).await.unwrap();
+                    }
+                }
+            });
+            let behind = wakeful::spawn(async move {
+                while let Some(number) = at_second.recv().await {
+                    for _ in 0..4 {
+                        first.send(number).await.unwrap();
+                    }
+                }
+            });
+            let text = deadlock().await.to_string();
+            let end_of_line = format!("last used by task {}\n", ahead.id());
+            assert!(text.contains(&end_of_line), "{text}");
+            end(vec![ahead, behind]).await;
+        });
+    }
+}

@@ -98,7 +98,7 @@ never_end! {
     }, ["Notify::notified"];
     a_barrier_with_too_few: async {
         Barrier::new(3).wait().await;
-    }, ["Barrier::wait", "1 of 3 tasks have arrived"];
+    }, ["Barrier::wait", "1 of 3 tasks has arrived"];
     more_permits_than_there_are: async {
         drop(Semaphore::new(10).acquire_many(16).await);
     }, ["Semaphore::acquire", "wants 16 permits, of which 10 are free"];
@@ -150,6 +150,83 @@ never_end! {
         drop(other.spawn(async {}).await);
         drop(thread::spawn(move || drop(other)));
     }, ["JoinHandle"];
+}
+
+/// Tests that build their runtime themselves.
+mod own_runtime {
+    use super::*;
+    use std::sync::OnceLock;
+    use wakeful::inspect::TaskState;
+    use wakeful::runtime::{Handle, Runtime};
+
+    fn wait_for_a_kept_sender(runtime: &Runtime) {
+        let (_tx, mut rx) = mpsc::channel::<u32>(1);
+        runtime.block_on(rx.recv());
+    }
+
+    #[test]
+    #[ignore = "never ends; another test runs it"]
+    fn on_one_thread() {
+        wait_for_a_kept_sender(&Builder::new_current_thread().build().unwrap());
+    }
+
+    #[test]
+    #[ignore = "never ends; another test runs it"]
+    fn on_two_threads() {
+        let mut two = Builder::new_multi_thread();
+        wait_for_a_kept_sender(&two.worker_threads(2).build().unwrap());
+    }
+
+    /// Two tests at a time: one waits, and the other ends once a scan has proven nothing.
+    pub mod beside {
+        use super::*;
+
+        static HANDLE: OnceLock<Handle> = OnceLock::new();
+
+        #[test]
+        #[ignore = "never ends; another test runs it"]
+        fn a_test_that_waits() {
+            let runtime = Builder::new_current_thread().build().unwrap();
+            HANDLE.set(runtime.handle().clone()).unwrap();
+            wait_for_a_kept_sender(&runtime);
+        }
+
+        #[test]
+        #[ignore = "waits for a_test_that_waits; another test runs both"]
+        fn a_test_that_ends() {
+            let handle = HANDLE.wait();
+            let is_waiting = || {
+                let dump = handle.dump();
+                dump.tasks()
+                    .iter()
+                    .any(|task| task.state() == TaskState::Waiting && !task.waits().is_empty())
+            };
+            while !is_waiting() {
+                thread::yield_now();
+            }
+            assert_eq!(handle.diagnose().len(), 0);
+        }
+    }
+}
+
+/// The end of the other test wakes no thread.
+#[test]
+fn a_test_ends_after_the_last_of_the_others() {
+    let this = std::env::current_exe().unwrap();
+    let mut command = Command::new(this);
+    command.args(["--ignored", "own_runtime::beside", "--test-threads=2"]);
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("a_test_that_ends ... ok"), "{text}");
+    assert!(text.contains("a_test_that_waits ... FAILED"), "{text}");
+    assert!(text.contains("stuck block_on (proven)"), "{text}");
+}
+
+#[test]
+fn a_runtime_that_a_test_builds_is_judged_alike() {
+    for test in ["own_runtime::on_one_thread", "own_runtime::on_two_threads"] {
+        fails_with(test, &["mpsc::Receiver::recv", "1 sender is alive", "and the test harness"]);
+    }
 }
 
 /// Tests that look stuck and are not: a thread, a timer or a closure will help. The timers fire after the first scan of

@@ -7,14 +7,48 @@
 //! the C library is the harness's `run_tests`. A test that runs on the main thread has other frames
 //! there, and so has the main thread of any other program. Without stacks or symbols no thread is
 //! recognised.
+//!
+//! Whether a program is a test program does not change. So the main thread of any other program is
+//! interrupted for its stack only once.
 
 use super::symbols::stack_of;
 use crate::sys::thread_state;
+use std::sync::OnceLock;
 
-/// Returns whether the thread is the main thread of the test harness and waits for its tests.
-pub(super) fn is_waiting_for_tests(thread: i32) -> bool {
+/// Whether the main thread is that of a test harness; empty while its stack was not captured.
+static IS_TEST_PROGRAM: OnceLock<bool> = OnceLock::new();
+
+/// Returns whether the stack of the main thread has shown that this is a test program.
+pub(super) fn is_test_program() -> bool {
+    IS_TEST_PROGRAM.get() == Some(&true)
+}
+
+/// Finds out whether this is a test program, if that is unknown and the main thread is one of `threads`.
+pub(super) fn detect_test_program(threads: &[i32]) {
+    if IS_TEST_PROGRAM.get().is_none() {
+        threads.iter().any(|thread| detect_wait_for_tests(*thread));
+    }
+}
+
+/// Captures the stack of the main thread. Returns whether it is that of the test harness, which waits
+/// for its tests.
+///
+/// Does nothing if `thread` is another thread. The first stack shows whether this is a test program.
+pub(super) fn detect_wait_for_tests(thread: i32) -> bool {
     let is_main = i32::try_from(std::process::id()) == Ok(thread);
-    is_main && thread_state::is_blocked(thread) && is_in_run_tests(&stack_of(thread))
+    if !is_main || IS_TEST_PROGRAM.get() == Some(&false) || !thread_state::is_blocked(thread) {
+        return false;
+    }
+    let stack = stack_of(thread);
+    if !stack.is_empty() {
+        IS_TEST_PROGRAM.get_or_init(|| is_of_harness(&stack));
+    }
+    is_in_run_tests(&stack)
+}
+
+/// Returns whether a frame is of the harness. The main thread of a test program has some at all times.
+fn is_of_harness(stack: &[String]) -> bool {
+    stack.iter().any(|name| name.trim_start_matches('<').starts_with("test::"))
 }
 
 /// Returns whether the innermost frame outside of the libraries is `run_tests`.
@@ -31,7 +65,7 @@ fn is_in_run_tests(stack: &[String]) -> bool {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{is_in_run_tests, is_waiting_for_tests};
+    use super::{detect_wait_for_tests, is_in_run_tests, is_of_harness};
     use crate::sys::backtrace::current_tid;
 
     fn stack(names: &[&str]) -> Vec<String> {
@@ -48,6 +82,8 @@ mod tests {
         assert!(!is_in_run_tests(&stack(&closure)));
         assert!(!is_in_run_tests(&stack(&["syscall", "app::main", "main"])));
         assert!(!is_in_run_tests(&[]));
+        assert!(is_of_harness(&stack(&runs)) && is_of_harness(&stack(&closure)));
+        assert!(!is_of_harness(&stack(&["syscall", "app::test::main", "main"])));
     }
 
     /// The harness runs this test too.
@@ -59,10 +95,10 @@ mod tests {
             return eprintln!("skipped: the harness runs its tests on the main thread");
         }
         let stack = || super::super::symbols::stack_of(main);
-        while !is_waiting_for_tests(main) {
+        while !detect_wait_for_tests(main) {
             std::thread::yield_now();
             assert!(!stack().is_empty(), "the system allows stack captures");
         }
-        assert!(!is_waiting_for_tests(current_tid()));
+        assert!(!detect_wait_for_tests(current_tid()));
     }
 }

@@ -96,15 +96,15 @@ pub(crate) struct Config {
     pub(crate) report_lasting_after: Option<Duration>,
     /// The largest number of spare workers.
     pub(crate) max_spare_threads: usize,
-    /// The runtime belongs to a test. A `block_on` without a waker counts as stuck, and the main
-    /// thread of the test harness as a thread that cannot help.
+    /// The runtime belongs to a test. A `block_on` without a waker counts as stuck, and the watchdog looks
+    /// for the end of other threads.
     pub(crate) always_end_stuck_block_on: bool,
     /// The buckets of exact histograms.
     pub(crate) exact: ExactBuckets,
     /// When tasks were scheduled, if schedule latencies are tracked.
     pub(crate) schedule_times: Option<ScheduleTimes>,
     pub(crate) task_hooks: TaskHooks,
-    /// Has the ends of tasks passed to `observe_end`, if it has something to do.
+    /// While it lives, `observe_end` is called at the end of each task. `None` if it would do nothing.
     pub(crate) _ended_watch: Option<EndedWatch>,
     pub(crate) hooks: Arc<dyn RuntimeHooks>,
     pub(crate) env: Environment,

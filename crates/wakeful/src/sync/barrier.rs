@@ -134,7 +134,8 @@ impl Barrier {
     /// Describes the round to a task that waits for ever.
     fn describe(&self) -> String {
         let arrived = self.waiters.with(|list| list.arrived);
-        format!("{arrived} of {} tasks have arrived", self.n)
+        let have = if arrived == 1 { "has" } else { "have" };
+        format!("{arrived} of {} tasks {have} arrived", self.n)
     }
 
     /// Notes that a task no longer waits in this round. Its wait record may still name the barrier, so

@@ -77,14 +77,21 @@ mod imp {
         fn _Unwind_GetIP(context: *mut c_void) -> usize;
     }
 
+    /// `_URC_END_OF_STACK`, which stops the unwinder.
+    const END_OF_STACK: c_int = 5;
+
     /// Stores one frame. Async-signal-safe.
     extern "C" fn store_frame(context: *mut c_void, _argument: *mut c_void) -> c_int {
         let at = COUNT.load(Relaxed);
         if at == MAX_FRAMES {
-            return 5; // `_URC_END_OF_STACK` stops the unwinder
+            return END_OF_STACK;
         }
         // SAFETY: the unwinder calls this with its context.
-        FRAMES[at].store(unsafe { _Unwind_GetIP(context) }, Relaxed);
+        let address = unsafe { _Unwind_GetIP(context) };
+        if address == 0 {
+            return END_OF_STACK; // the function that starts the thread has no caller
+        }
+        FRAMES[at].store(address, Relaxed);
         COUNT.store(at + 1, Relaxed);
         0
     }

@@ -110,8 +110,9 @@ impl Runnable {
         }
     }
 
-    /// Polls the task once, with a budget of `units`: it gives way before its next operation after that
-    /// many. For simulations, where the end of a budget preempts a task.
+    /// Polls the task once, with a budget of `units` operations.
+    ///
+    /// For simulations, where the end of a budget preempts a task.
     #[cold]
     pub(crate) fn run_with_budget(self, units: u8) {
         let (cell, budget) = (self.into_cell(), Budget::of_units(units));
@@ -218,7 +219,7 @@ unsafe fn poll(cell: NonNull<Header>, count: PollCount) {
     unsafe { poll_with_budget(cell, count, Budget::FULL) };
 }
 
-/// Does what [`poll`] says, with this budget.
+/// Station 5: polls the future with a given budget. Then the task completes, is requeued, or waits.
 ///
 /// # Safety
 ///

@@ -126,6 +126,18 @@ fn arrive(barrier: &Arc<Barrier>, name: &str) -> JoinHandle<()> {
 }
 
 #[test]
+fn a_barrier_with_a_single_task() {
+    on_both!(async |clock: Clock| {
+        let barrier = Arc::new(Barrier::new(2));
+        let _task = arrive(&barrier, "one");
+        let found = clock.only().await;
+        assert!(found.to_string().contains("1 of 2 tasks has arrived at a barrier"), "{found}");
+        arrive(&barrier, "late").await.unwrap();
+        settle().await;
+    });
+}
+
+#[test]
 fn a_barrier_with_too_few_tasks() {
     on_both!(async |clock: Clock| {
         let (barrier, made) = (Arc::new(Barrier::new(4)), line!());

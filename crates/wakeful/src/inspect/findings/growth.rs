@@ -1,4 +1,4 @@
-//! Spawn sites whose tasks only become more.
+//! Spawn sites whose tasks only grow in number.
 //!
 //! A site with many tasks is watched. The watch starts anew when the tasks become fewer, or when the tasks that it
 //! began with run or end. Then they are not a leak. Tasks of a busy server run all the time, and a burst does not grow
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// The fewest tasks of one site that are watched.
 const MANY: usize = 1000;
-/// How often the tasks must have become more.
+/// How often the number of tasks must have grown.
 const MIN_RISES: u32 = 3;
 /// The shortest watch, in times of the time between two samples.
 const MIN_SAMPLES: u32 = 3;
@@ -44,21 +44,21 @@ struct SiteWatch {
     last_at: Duration,
     last_alive: usize,
     /// Tasks in the last report.
-    told: usize,
+    reported_alive: usize,
 }
 
 impl SiteWatch {
-    fn new(now: Duration, alive: usize, told: usize) -> Self {
-        Self { since: now, alive, rises: 0, last_at: now, last_alive: alive, told }
+    fn new(now: Duration, alive: usize, reported_alive: usize) -> Self {
+        Self { since: now, alive, rises: 0, last_at: now, last_alive: alive, reported_alive }
     }
 
-    /// Adds a sample. Returns whether the tasks only become more.
+    /// Adds a sample. Returns whether the tasks only grow in number.
     fn add(&mut self, count: SiteCount, now: Duration, spacing: Duration) -> bool {
         let has_run = self.alive.saturating_sub(count.unmoved);
         let have_run = has_run * EXCEPTION > self.alive;
         let are_connections = count.for_descriptors * EXCEPTION > count.alive;
         if have_run || are_connections || count.alive < self.last_alive {
-            *self = Self::new(now, count.alive, self.told);
+            *self = Self::new(now, count.alive, self.reported_alive);
             return false;
         }
         if now.saturating_sub(self.last_at) >= spacing {
@@ -79,7 +79,7 @@ impl Growth {
 
     /// Adds the counts of a walk. Returns the sites that only grow, without what the tasks wait for.
     ///
-    /// A site is told to the hook again when it has twice as many tasks.
+    /// A site is reported to the hook again when it has twice as many tasks.
     pub(super) fn update(
         &mut self,
         sites: HashMap<&'static Location<'static>, SiteCount>,
@@ -97,12 +97,12 @@ impl Growth {
                 continue;
             };
             let grows = watch.add(count, now, spacing);
-            let is_new = count.alive >= 2 * watch.told || audience == Audience::Diagnose;
+            let is_new = count.alive >= 2 * watch.reported_alive || audience == Audience::Diagnose;
             if !grows || !is_new {
                 continue;
             }
             if audience == Audience::Hook {
-                watch.told = count.alive;
+                watch.reported_alive = count.alive;
             }
             // The times of tasks are rounded: some may be younger than the watch.
             let unmoved = count.unmoved.min(watch.alive);
@@ -120,13 +120,13 @@ mod tests {
 
     const SPACING: Duration = Duration::from_secs(3);
 
-    /// Feeds one site with samples of (second, alive, unmoved). Returns what is told at each.
-    fn tell(samples: &[(u64, usize, usize)]) -> Vec<Option<usize>> {
-        tell_of(samples, |_| 0)
+    /// Feeds one site with samples of (second, alive, unmoved). Returns what is reported at each.
+    fn reports(samples: &[(u64, usize, usize)]) -> Vec<Option<usize>> {
+        reports_of(samples, |_| 0)
     }
 
-    /// Like [`tell`], with a function that says how many of the tasks wait for descriptors.
-    fn tell_of(
+    /// Like [`reports`], with a function that says how many of the tasks wait for descriptors.
+    fn reports_of(
         samples: &[(u64, usize, usize)],
         for_descriptors: fn(usize) -> usize,
     ) -> Vec<Option<usize>> {
@@ -138,15 +138,15 @@ mod tests {
                 for_descriptors: for_descriptors(*alive),
             };
             let now = Duration::from_secs(*second);
-            let told = growth.update([(site, count)].into(), now, SPACING, Audience::Hook);
-            told.first().map(GrowingTasks::alive)
+            let reported = growth.update([(site, count)].into(), now, SPACING, Audience::Hook);
+            reported.first().map(GrowingTasks::alive)
         };
         samples.iter().map(sample).collect()
     }
 
     #[test]
-    fn tasks_that_only_become_more_are_told_at_each_doubling() {
-        let told = tell(&[
+    fn tasks_that_only_grow_in_number_are_reported_at_each_doubling() {
+        let reported = reports(&[
             (0, 1000, 0),
             (3, 1200, 1000),
             (6, 1400, 1000),
@@ -154,37 +154,37 @@ mod tests {
             (12, 2000, 1000),
             (15, 3200, 1000),
         ]);
-        assert_eq!(told, [None, None, None, Some(1600), None, Some(3200)]);
+        assert_eq!(reported, [None, None, None, Some(1600), None, Some(3200)]);
     }
 
     #[test]
-    fn tasks_of_idle_connections_are_not_told() {
+    fn tasks_of_idle_connections_are_not_reported() {
         let ramp = [0, 3, 6, 9, 12].map(|at| (at, 1000 + 200 * at as usize, 1000));
-        assert_eq!(tell_of(&ramp, |alive| alive / 10), [None; 5]);
-        assert_eq!(tell_of(&ramp, |alive| alive / 20), tell(&ramp));
-        assert!(tell(&ramp).iter().any(Option::is_some));
+        assert_eq!(reports_of(&ramp, |alive| alive / 10), [None; 5]);
+        assert_eq!(reports_of(&ramp, |alive| alive / 20), reports(&ramp));
+        assert!(reports(&ramp).iter().any(Option::is_some));
     }
 
     #[test]
-    fn few_tasks_a_burst_and_slow_growth_are_not_told() {
-        assert_eq!(tell(&[(0, 100, 0), (3, 300, 100), (6, 600, 100), (9, 999, 100)]), [None; 4]);
-        assert_eq!(tell(&[0, 3, 6, 9, 12].map(|at| (at, 50_000, 50_000))), [None; 5]);
+    fn few_tasks_a_burst_and_slow_growth_are_not_reported() {
+        assert_eq!(reports(&[(0, 100, 0), (3, 300, 100), (6, 600, 100), (9, 999, 100)]), [None; 4]);
+        assert_eq!(reports(&[0, 3, 6, 9, 12].map(|at| (at, 50_000, 50_000))), [None; 5]);
         let slow = [0, 3, 6, 9, 12, 15].map(|at| (at, 1000 + at as usize, 1000));
-        assert_eq!(tell(&slow), [None; 6]);
+        assert_eq!(reports(&slow), [None; 6]);
     }
 
     #[test]
-    fn tasks_that_run_or_end_are_not_told() {
+    fn tasks_that_run_or_end_are_not_reported() {
         let samples = [0, 3, 6, 9, 12, 15, 18].map(|at| (at, 1000 + 200 * at as usize, 900));
-        assert_eq!(tell(&samples), [None; 7]);
+        assert_eq!(reports(&samples), [None; 7]);
         let ends =
             [(0, 1000, 0), (3, 2000, 1000), (6, 1900, 1000), (9, 2500, 1000), (12, 2900, 1900)];
-        assert_eq!(tell(&ends), [None; 5]);
+        assert_eq!(reports(&ends), [None; 5]);
     }
 
     #[test]
     fn samples_in_quick_succession_count_as_one() {
         let quick = [0, 1, 2, 3, 4].map(|at| (at, 1000 + 500 * at as usize, 1000));
-        assert_eq!(tell(&quick), [None; 5]);
+        assert_eq!(reports(&quick), [None; 5]);
     }
 }

@@ -1,5 +1,5 @@
 //! Situations that last. A lock is not released, no task learns of a panic, or a closure runs after
-//! an abort. Tasks only become more, or a wait may never end.
+//! an abort. Tasks of a site only grow in number, or a wait may never end.
 //!
 //! None of them is a bug at first sight. A lock may be held for a moment, and a handle may be awaited
 //! later. So one scan finds nothing: [`Findings`] remembers when it saw a situation, and reports one
@@ -14,11 +14,11 @@
 //!
 //! - [`walk`]: one walk over all tasks collects the candidates.
 //! - [`holders`]: the report of a lock or permit that is not released.
-//! - [`growth`]: spawn sites whose tasks only become more.
+//! - [`growth`]: spawn sites whose tasks only grow in number.
 //! - [`stalls`]: waits whose amounts or history say that they may never end.
 //!
 //! The watchdog observes after each deadlock scan, on the CPU share of the scan. A situation that is
-//! not observed again is forgotten. A clock that is paused tells nothing of how long a situation
+//! not observed again is forgotten. A clock that is paused does not show how long a situation
 //! lasts, so only `Handle::diagnose` observes such a runtime.
 
 mod growth;
@@ -41,16 +41,16 @@ use walk::{Contended, Walk};
 #[derive(Default)]
 pub(crate) struct Findings {
     lasting: HashMap<Key, Lasting>,
-    /// Slow holders that were told, until no task waits for the resource.
-    told_holders: HashSet<ToldHolder>,
-    /// Stalled waits that were told, until no task waits for that reason.
-    told_stalls: HashSet<StallKey>,
+    /// Slow holders that were reported, until no task waits for the resource.
+    reported_holders: HashSet<ReportedHolder>,
+    /// Stalled waits that were reported, until no task waits for that reason.
+    reported_stalls: HashSet<StallKey>,
     growth: Growth,
 }
 
 /// The number of a resource, and where it was acquired. Tasks that take turns at one site make the same
-/// mistake, so they are told once.
-type ToldHolder = (u64, Vec<Option<&'static Location<'static>>>);
+/// mistake, so they are reported once.
+type ReportedHolder = (u64, Vec<Option<&'static Location<'static>>>);
 
 /// Identifies a situation from one observation to the next.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -70,7 +70,7 @@ enum Key {
 struct Lasting {
     /// In order, and always with the first time.
     seen_at: Vec<Duration>,
-    is_told: bool,
+    is_reported: bool,
 }
 
 /// The most times that are remembered of one situation.
@@ -156,7 +156,7 @@ impl Findings {
         observed
     }
 
-    /// Notes waits that may never end. Each reason is told once, with the oldest wait.
+    /// Notes waits that may never end. Each reason is reported once, with the oldest wait.
     fn note_stalls(
         &mut self,
         round: &mut Round,
@@ -164,11 +164,11 @@ impl Findings {
         groups: BTreeMap<StallKey, StallGroup>,
         patience: Duration,
     ) {
-        self.told_stalls.retain(|key| groups.contains_key(key));
+        self.reported_stalls.retain(|key| groups.contains_key(key));
         let is_for_hook = round.audience == Audience::Hook;
         let (tasks, mut reported) = (Tasks::new(scheduler), 0);
         for (key, group) in groups {
-            if is_for_hook && self.told_stalls.contains(&key) {
+            if is_for_hook && self.reported_stalls.contains(&key) {
                 continue;
             }
             let mut is_put_off = false;
@@ -178,7 +178,7 @@ impl Findings {
                 let cause = (!is_put_off).then(|| group.oldest.cause(&tasks)).flatten()?;
                 reported += 1;
                 if is_for_hook {
-                    self.told_stalls.insert(key);
+                    self.reported_stalls.insert(key);
                 }
                 Some(Report::Stalled(Stalled::new(group.oldest.wait, cause, group.others)))
             });
@@ -197,7 +197,7 @@ impl Findings {
         after: Duration,
     ) {
         let ids: BTreeSet<u64> = contended.iter().map(Contended::resource_id).collect();
-        self.told_holders.retain(|(resource, _)| ids.contains(resource));
+        self.reported_holders.retain(|(resource, _)| ids.contains(resource));
         let (tasks, mut reported) = (Tasks::new(scheduler), 0);
         for contended in contended {
             let Some(owners) = contended.owned_by() else { continue };
@@ -206,9 +206,9 @@ impl Findings {
                 if contended.waiters > 1 { after } else { after.saturating_mul(ONE_WAITER) };
             let mut sites: Vec<_> = owners.named.iter().map(|owner| owner.site).collect();
             sort_by_key(&mut sites, |site| *site);
-            let told = (contended.resource_id(), sites);
+            let holder = (contended.resource_id(), sites);
             let is_for_hook = round.audience == Audience::Hook;
-            let is_repeated = is_for_hook && self.told_holders.contains(&told);
+            let is_repeated = is_for_hook && self.reported_holders.contains(&holder);
             // A release hands the resource to the waiter that is queued first. So no owner can
             // release it and acquire it again while a waiter stays. What was seen before that wait
             // began does not count.
@@ -221,7 +221,7 @@ impl Findings {
                 let slow = holders::slow_holder(&tasks, &contended, &owners, held)?;
                 reported += 1;
                 if is_for_hook {
-                    self.told_holders.insert(told);
+                    self.reported_holders.insert(holder);
                 }
                 Some(Report::SlowHolder(slow))
             });
@@ -243,24 +243,24 @@ struct Round {
 }
 
 impl Round {
-    /// Notes a situation. If it has lasted for `patience` within `window`, `tell` makes its report.
+    /// Notes a situation. If it has lasted for `patience` within `window`, `make_report` is called.
     fn note(
         &mut self,
         key: Key,
         window: Duration,
         patience: Duration,
-        tell: impl FnOnce(Duration) -> Option<Report>,
+        make_report: impl FnOnce(Duration) -> Option<Report>,
     ) {
         let mut lasting = self.before.remove(&key).unwrap_or_default();
         lasting.see(self.at);
         let lasted = lasting.lasted(self.at, window);
-        let is_new = !lasting.is_told || self.audience == Audience::Diagnose;
+        let is_new = !lasting.is_reported || self.audience == Audience::Diagnose;
         if lasted < patience {
-            if !lasting.is_told {
+            if !lasting.is_reported {
                 self.observed.look_again(patience - lasted);
             }
-        } else if is_new && let Some(report) = tell(lasted) {
-            lasting.is_told |= self.audience == Audience::Hook;
+        } else if is_new && let Some(report) = make_report(lasted) {
+            lasting.is_reported |= self.audience == Audience::Hook;
             self.observed.reports.push(report);
         }
         self.now.insert(key, lasting);
@@ -273,28 +273,28 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Notes a panic of task 7 at this second, and returns for how long it had lasted if it was told.
+    /// Notes a panic of task 7 at this second, and returns for how long it had lasted if it was reported.
     fn note(lasting: &mut HashMap<Key, Lasting>, at: u32, window: u32) -> Option<Duration> {
         let before = std::mem::take(lasting);
         let (now, observed) = (HashMap::new(), Observed::default());
         let mut round = Round { before, now, at: at * SECOND, audience: Audience::Hook, observed };
-        let mut told = None;
+        let mut reported = None;
         round.note(Key::Panic(7), window * SECOND, 3 * SECOND, |lasted| {
-            told = Some(lasted);
+            reported = Some(lasted);
             let dropped = crate::inspect::NeverPolled::new(Vec::new());
             Some(Report::NeverPolled(dropped))
         });
-        assert_eq!(round.observed.reports.len(), usize::from(told.is_some()));
+        assert_eq!(round.observed.reports.len(), usize::from(reported.is_some()));
         *lasting = round.now;
-        told
+        reported
     }
 
     #[test]
-    fn a_situation_is_told_once_after_it_has_lasted() {
+    fn a_situation_is_reported_once_after_it_has_lasted() {
         let mut lasting = HashMap::new();
-        let told: Vec<_> =
+        let reported: Vec<_> =
             [10, 11, 12, 14, 15, 30].map(|at| note(&mut lasting, at, 1000)).into_iter().collect();
-        assert_eq!(told, [None, None, None, Some(4 * SECOND), None, None]);
+        assert_eq!(reported, [None, None, None, Some(4 * SECOND), None, None]);
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl Settings {
         Some(settings)
     }
 
-    /// Reads the environment variable once per process. Says so if its value means nothing.
+    /// Reads the environment variable once per process. Prints a message if its value is invalid.
     fn of_environment() -> Self {
         static SETTINGS: OnceLock<Settings> = OnceLock::new();
         *SETTINGS.get_or_init(|| {

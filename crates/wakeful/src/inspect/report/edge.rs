@@ -178,6 +178,11 @@ impl Edge {
         let is_listed = listed.iter().any(|edge| edge.task == self.holder);
         let holder = if is_listed { self.holder.to_string() } else { format!("{:#}", self.holder) };
         let at = self.acquired_at.map_or(String::new(), |site| format!(" at {site}"));
+        // The site of a receiver that never had to wait is not known.
+        let holder_with_site = |how: &str| match self.acquired_at {
+            Some(site) => format!("{holder}, {how}at {site}"),
+            None => holder.clone(),
+        };
         match self.wait {
             _ if self.queued_ahead => {
                 field(f, indent, "behind", format_args!("{holder}, which waits{at}"))?
@@ -201,15 +206,15 @@ impl Edge {
                 )?;
             }
             WaitKind::MpscSend => {
-                field(f, indent, "receiver", format_args!("last used by {holder},{at}"))?;
+                let receiver = holder_with_site("");
+                field(f, indent, "receiver", format_args!("last used by {receiver}"))?;
             }
             WaitKind::OnceCell => {
-                field(f, indent, "computed by", format_args!("{holder}, started{at}"))?;
+                field(f, indent, "computed by", format_args!("{}", holder_with_site("started ")))?;
             }
             _ if self.may_have_moved => {
                 let what = if self.is_for(WaitKind::Semaphore) { "permit" } else { "guard" };
-                let acquired = format_args!("{holder},{at}");
-                field(f, indent, "acquired by", acquired)?;
+                field(f, indent, "acquired by", format_args!("{}", holder_with_site("")))?;
                 field(
                     f,
                     indent,
@@ -217,7 +222,7 @@ impl Edge {
                     format_args!("perhaps as an owned {what}, which may have been moved"),
                 )?;
             }
-            _ => field(f, indent, "held by", format_args!("{holder}, acquired{at}"))?,
+            _ => field(f, indent, "held by", format_args!("{}", holder_with_site("acquired ")))?,
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Tasks of one spawn site that only become more.
+//! Tasks of one spawn site that only grow in number.
 
 use super::Content;
 use super::stamp::Stamp;
@@ -9,7 +9,7 @@ use std::fmt;
 use std::panic::Location;
 use std::time::Duration;
 
-/// Many tasks of one spawn site that only become more, while the old ones neither run nor end.
+/// Many tasks of one spawn site that only grow in number, while the old ones neither run nor end.
 ///
 /// It is [suspected](super::Certainty::Suspected) to be a leak: the tasks may be idle on purpose, as
 /// those of idle connections are, and they may end together. Tasks that

@@ -114,7 +114,7 @@ pub enum Report {
     UnobservedPanic(UnobservedPanic),
     /// A lock or permit that is held for seconds while its holder waits for something else.
     SlowHolder(SlowHolder),
-    /// Tasks of one spawn site that only become more.
+    /// Tasks of one spawn site that only grow in number.
     GrowingTasks(GrowingTasks),
     /// A task that panicked, and whose `JoinHandle` is kept and not awaited.
     UnawaitedPanic(UnawaitedPanic),

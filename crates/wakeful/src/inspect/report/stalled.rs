@@ -178,10 +178,10 @@ impl Stalled {
         let (task, waited) = (&self.task, Short(self.waited));
         match &self.cause {
             StallCause::Barrier { arrived, of, .. } => {
-                let have = if *arrived == 1 { "task has" } else { "tasks have" };
+                let have = if *arrived == 1 { "has" } else { "have" };
                 write!(
                     f,
-                    "{arrived} of {of} {have} arrived at a barrier, where tasks wait for up to {waited}"
+                    "{arrived} of {of} tasks {have} arrived at a barrier, where tasks wait for up to {waited}"
                 )
             }
             StallCause::Permits { wanted, ever } => {

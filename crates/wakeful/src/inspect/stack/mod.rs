@@ -200,10 +200,12 @@ impl Functions {
         let Some(future) = future.map(readable_type) else { return };
         let normal = |name: &str| normal_closures(name.trim_start_matches('<'));
         let wanted = normal(&future);
+        // A frame has the parameters of a generic type, not its arguments.
+        let path = wanted.split('<').next().unwrap_or_default();
         // Either the body of an async block, or the `poll` of a named type.
         let is_poll = |name: &String| {
             let name = normal(name);
-            name == wanted || (name.starts_with(&wanted) && name.ends_with("::poll"))
+            name == wanted || (name.starts_with(path) && name.ends_with("::poll"))
         };
         if !self.names.iter().any(is_poll) {
             self.origins
@@ -298,6 +300,10 @@ mod tests {
             ("app::main::{async_block#0}", "app::main::{{closure}}"),
             ("<app::Task as core::future::future::Future>::poll", "app::Task"),
             ("app::f::{{closure}}", "wakeful::scheduler::local_set::Member<app::f::{{closure}}>"),
+            (
+                "<core::future::poll_fn::PollFn<F> as core::future::future::Future>::poll",
+                "core::future::poll_fn::PollFn<app::main::{{closure}}>",
+            ),
         ] {
             assert_eq!(stack(&[frame], Some(future)).names, [frame]);
         }

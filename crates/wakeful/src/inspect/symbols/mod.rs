@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// A function at an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Function {
-    /// The path of the function, or the address if that is unknown.
+    /// The path of the function. If that is unknown, the address in the file and the file's name.
     pub(super) name: String,
     pub(super) site: Option<SourceSite>,
     /// The file name of the shared library that it is in; `None` for the program itself.
@@ -126,18 +126,15 @@ fn name_functions(
         offsets.iter().filter_map(|(nth, offset)| Some((*nth, elf.to_address(*offset)?))).collect();
     let symbols = elf.symbols(&addresses.iter().map(|(_, address)| *address).collect::<Vec<_>>());
     let debug_info = (detail == Detail::Lines).then(|| DebugInfo::of(&elf)).flatten();
-    let object = || Path::new(file).file_name().map(|name| name.to_string_lossy().into_owned());
-    let object = if program.is(file) { None } else { object() };
+    let file_name = Path::new(file).file_name().unwrap_or_default().to_string_lossy();
+    let object = (!program.is(file)).then(|| file_name.to_string());
     for ((nth, address), symbol) in addresses.into_iter().zip(symbols) {
         let mut functions =
             debug_info.as_ref().map_or_else(Vec::new, |info| info.functions(address, symbol));
-        let name = symbol.map(names::readable).or_else(|| {
-            let object = object.as_ref()?;
-            Some(format!("{address:#x} in {object}"))
-        });
-        if functions.is_empty()
-            && let Some(name) = name
-        {
+        if functions.is_empty() {
+            // For `addr2line` with a file that was not stripped.
+            let unnamed = || format!("{address:#x} in {file_name}");
+            let name = symbol.map_or_else(unnamed, names::readable);
             functions.push(Function { name, site: None, object: None });
         }
         for function in &mut functions {
@@ -236,6 +233,21 @@ mod tests {
         let stack = Mapping::parse("55d0-55e0 rw-p 00000000 00:00 0    [stack]").unwrap();
         assert_eq!((stack.end, stack.path), (0x55e0, ""));
         assert!(Mapping::parse("").is_none());
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn an_address_without_a_symbol_has_its_file() {
+        static NO_FUNCTION: u64 = 7;
+        let program = std::env::current_exe().unwrap();
+        let program = program.file_name().unwrap().to_str().unwrap();
+        let [found] = &functions_at(&[&raw const NO_FUNCTION as usize], Detail::Symbols)[..] else {
+            panic!("one function for one address");
+        };
+        let (address, file) = found.name.split_once(" in ").unwrap();
+        assert!(address.starts_with("0x") && file == program, "{}", found.name);
+        // It still counts as code of the program.
+        assert_eq!(found.object, None);
     }
 
     #[inline(never)]

@@ -57,6 +57,7 @@ mod verdict;
 mod waiter;
 
 use super::Dump;
+use super::harness;
 use super::report::{Edge, NoRescueReason, Report, StuckBlockOn};
 use super::runtimes::InspectedRuntime;
 use crate::sys::sync::ignore_poison;
@@ -154,7 +155,9 @@ where
         None => {
             report_without_wakers(scheduler, name, &own, &mut found);
             // The last of the other threads may end without notice. A test is ended then.
-            if is_quiet && scheduler.base().config.always_end_stuck_block_on {
+            let is_test =
+                scheduler.base().config.always_end_stuck_block_on || harness::is_test_program();
+            if is_quiet && is_test {
                 found.again_in = Some(Duration::ZERO);
             } else if is_quiet && has_idle_threads {
                 found.again_in = Some(found.again_in.map_or(POOL_ENDS, |it| it.min(POOL_ENDS)));
@@ -260,8 +263,7 @@ fn prove_quiescence(
 ) -> Option<(Quiescence, NoRescueReason)> {
     let runtimes = with_peers(scheduler, peers);
     let quiet = Quiescence::observe(&runtimes)?;
-    let in_test = scheduler.base().config.always_end_stuck_block_on;
-    let reason = quiet.no_rescue_reason(&runtimes, in_test)?;
+    let reason = quiet.no_rescue_reason(&runtimes)?;
     // Read last: only then did all of the above hold at one point in time.
     quiet.is_unchanged(&runtimes).then_some((quiet, reason))
 }

@@ -92,12 +92,8 @@ impl Quiescence {
 
     /// Returns why no other thread can run code, if that is the case.
     ///
-    /// `in_test`: the main thread of the test harness does not count while it waits for its tests.
-    pub(super) fn no_rescue_reason(
-        &self,
-        runtimes: &[&dyn Inspectable],
-        in_test: bool,
-    ) -> Option<NoRescueReason> {
+    /// The main thread of the test harness does not count while it waits for its tests.
+    pub(super) fn no_rescue_reason(&self, runtimes: &[&dyn Inspectable]) -> Option<NoRescueReason> {
         if signal_mask::has_handlers() {
             return None;
         }
@@ -110,10 +106,13 @@ impl Quiescence {
             [] => Some(NoRescueReason::RuntimeThreadsOnly),
             // The harness may have started a test since the list was read, and the test may have
             // ended. While it starts one it does not wait, so the second list shows that.
-            [main] if in_test && harness::is_waiting_for_tests(main) => {
+            [main] if harness::detect_wait_for_tests(main) => {
                 (*others()? == [main]).then_some(NoRescueReason::RuntimeThreadsAndHarness)
             }
-            _ => None,
+            ref several => {
+                harness::detect_test_program(several);
+                None
+            }
         }
     }
 

@@ -275,15 +275,15 @@ impl Builder {
 
     /// Ends a `block_on` in more of the cases in which it can never return.
     ///
-    /// `#[wakeful::test]` enables it. A `block_on` that provably can never return panics with the
-    /// report [`StuckBlockOn`](crate::inspect::StuckBlockOn) as its message. With this setting, two
-    /// more cases count as proven:
+    /// `#[wakeful::test]` and `#[tokio::test]` enable it. A `block_on` that provably can never return panics with the
+    /// report [`StuckBlockOn`](crate::inspect::StuckBlockOn) as its message. With this setting, it
+    /// also counts as proven if the future of the `block_on` has no waker left. Outside of tests that
+    /// may be intended, because the `block_on` can serve tasks that other threads spawn. It is also
+    /// noticed that the last other thread of the process has ended, after a minute at most.
     ///
-    /// - The future of the `block_on` has no waker left. Outside of tests that may be intended,
-    ///   because the `block_on` can serve tasks that other threads spawn.
-    /// - The only other thread of the process is the main thread of the standard test harness,
-    ///   which waits for its tests to end. It runs no code of the test, so it holds no guard,
-    ///   permit or channel of the test.
+    /// The main thread of the standard test harness does not count as another thread while it waits
+    /// for its tests to end. It runs no code of the test, so it holds no guard, permit or channel of
+    /// the test.
     ///
     /// While another thread lives, for example that of another test, it may hold the guard or
     /// permit. Then the deadlock is reported as [suspected](crate::inspect::Certainty::Suspected),

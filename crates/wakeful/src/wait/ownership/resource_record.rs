@@ -46,7 +46,7 @@ pub(crate) struct ResourceRecord {
     /// The linked target that names this record.
     linked: TargetWord,
     pub(crate) owner_table: OwnerTable,
-    /// The front waiter, if it has got a part of its request, which the waiters behind it lack.
+    /// The front waiter, if it was granted a part of its request, which the waiters behind it lack.
     partial_waiter: OwnerSlot,
     /// The named owners may have moved their guards to other tasks (RECORD-2).
     movable: AtomicBool,
@@ -136,13 +136,13 @@ impl ResourceRecord {
         self.owner_table.slots[0].update(owner.map_or(SlotState::Free, SlotState::Named));
     }
 
-    /// Sets or removes the front waiter that has got a part of its request. The caller holds the
+    /// Sets or removes the front waiter that was granted a part of its request. The caller holds the
     /// lock of the list.
     pub(crate) fn set_partial_waiter(&self, waiter: Option<Owner>) {
         self.partial_waiter.update(waiter.map_or(SlotState::Free, SlotState::Named));
     }
 
-    /// Returns the front waiter, if it has got a part of its request.
+    /// Returns the front waiter, if it was granted a part of its request.
     pub(crate) fn partial_waiter(&self) -> Option<Owner> {
         match self.partial_waiter.read() {
             SlotState::Named(waiter) => Some(waiter),
