@@ -195,6 +195,28 @@ fn an_exemption_ends_with_the_future_that_asked_for_it() {
     }
 }
 
+/// The worker that runs the callback is not woken for the task.
+#[test]
+fn a_callback_that_blocks_before_its_thread_parks_delays_no_task() {
+    let (enter, entered) = std::sync::mpsc::channel();
+    let (go, goes) = std::sync::mpsc::channel();
+    let first = Mutex::new(Some((enter, goes)));
+    let blocks = move || {
+        let first = first.lock().unwrap().take();
+        if let Some((enter, goes)) = first {
+            enter.send(()).unwrap();
+            goes.recv().unwrap();
+        }
+    };
+    let rt = watch("a callback that blocks", builder(2).on_thread_park(blocks));
+    entered.recv().unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    let task = rt.spawn(async move { tell.send(()).unwrap() });
+    told.recv_timeout(LIMIT).expect("the other worker runs the task");
+    go.send(()).unwrap();
+    rt.block_on(task).unwrap();
+}
+
 #[test]
 fn a_task_deferred_in_a_callback_is_woken_before_the_thread_parks() {
     for (name, mut builder) in serial_builders() {

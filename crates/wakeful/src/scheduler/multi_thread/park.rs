@@ -5,7 +5,7 @@
 use crate::driver::poller::Poller;
 use crate::scheduler::multi_thread::WorkerShared;
 use crate::scheduler::multi_thread::core::WorkerCore;
-use crate::scheduler::multi_thread::idle::{BeforeParking, Idle};
+use crate::scheduler::multi_thread::idle::BeforeParking;
 use crate::scheduler::multi_thread::lost_workers::earlier;
 use crate::scheduler::multi_thread::worker::Worker;
 use crate::sys::park::Parker;
@@ -22,6 +22,7 @@ impl Worker {
         if core.fire_due_timers(&self.scheduler) {
             return;
         }
+        self.call_on_thread_park(core);
         let idle = &self.scheduler.idle;
         let before = idle.sleep(core.index, core.searching.replace(false));
         if before == BeforeParking::SearchAgain && self.scheduler.is_work_anywhere() {
@@ -36,20 +37,32 @@ impl Worker {
             self.sleep(core, parker);
             core.fire_due_timers(&self.scheduler);
         }
+        if let Some(callback) = &self.scheduler.base.config.on_thread_unpark {
+            callback();
+        }
         self.scheduler.base.wake_watchdog_if_asleep();
+    }
+
+    /// Calls the user's `on_thread_park`, if there is one.
+    ///
+    /// It may block. So the worker has not announced its sleep yet, and is no searcher: no pusher
+    /// relies on it (SLEEP-3).
+    fn call_on_thread_park(&self, core: &WorkerCore) {
+        let Some(callback) = &self.scheduler.base.config.on_thread_park else { return };
+        if core.searching.get() {
+            self.stop_searching(core);
+        }
+        // Stays true if the callback panics.
+        core.has_failed_to_park.set(true);
+        callback();
+        core.has_failed_to_park.set(false);
+        context::wake_deferred();
     }
 
     /// Sleeps until there is work, a timer is due, or the runtime closes.
     fn sleep(&self, core: &WorkerCore, parker: &Parker) {
-        let config = &self.scheduler.base.config;
-        if let Some(callback) = &config.on_thread_park {
-            let announced = AnnouncedSleep { idle: &self.scheduler.idle, core };
-            callback();
-            context::wake_deferred();
-            std::mem::forget(announced);
-        }
         let WorkerShared { timers, metrics, trace, .. } = core.shared();
-        let clock = &config.env.clock;
+        let clock = &self.scheduler.base.config.env.clock;
         let mut woken_by = WokenBy::Other;
         metrics.mark_asleep(core.round_started.get());
         let are_all_parked = || self.scheduler.are_all_parked();
@@ -96,9 +109,6 @@ impl Worker {
         if woken_by == WokenBy::Other {
             core.thread.record_sleep(woke_up.ns_since(fell_asleep));
         }
-        if let Some(callback) = &config.on_thread_unpark {
-            callback();
-        }
     }
 
     fn park_in_poller(
@@ -124,22 +134,4 @@ enum WokenBy {
     Poller,
     /// Another thread, a timer, or a spurious wake-up.
     Other,
-}
-
-/// A worker that is on the list of sleepers while a callback of the user runs.
-///
-/// If the callback panics, the worker is taken off the list. The thread that replaces it must not
-/// be taken for a sleeper.
-struct AnnouncedSleep<'a> {
-    idle: &'a Idle,
-    core: &'a WorkerCore,
-}
-
-impl Drop for AnnouncedSleep<'_> {
-    fn drop(&mut self) {
-        self.core.has_failed_to_park.set(true);
-        if !self.idle.cancel_sleep(self.core.index) {
-            self.core.searching.set(true);
-        }
-    }
 }

@@ -300,7 +300,7 @@ impl Worker {
 
 /// Searching for tasks.
 impl Worker {
-    fn stop_searching(&self, core: &WorkerCore) {
+    pub(super) fn stop_searching(&self, core: &WorkerCore) {
         core.searching.set(false);
         if self.scheduler.idle.found_work() && self.is_work_left(core) {
             self.scheduler.notify();
