@@ -38,8 +38,8 @@ pub(crate) enum Io<'a, S> {
 
 /// A non-blocking I/O object that is registered with a poller until it is dropped or taken out.
 ///
-/// A simulated socket has no object. A taken object needs the same test anyway, so this costs the other
-/// sockets nothing.
+/// A simulated socket has no object. A taken object needs the same test anyway, so the other sockets
+/// need no further test.
 pub(crate) struct PollEvented<S: IoObject> {
     /// `None` after `into_inner`, and in a simulation.
     io: Option<S>,

@@ -1,11 +1,11 @@
 //! Listeners: how connections are requested, queued and accepted.
 
+use super::connection::{Connection, End, Segment};
 use super::ports::{Destination, Protocol, destination};
 use super::state::{
     Address, ConnectionId, Dice, EndId, Message, Net, Socket, SocketId, SocketKind, SocketState,
     source_ip,
 };
-use super::stream::{Connection, End, Segment};
 use crate::driver::io_readiness::Readiness;
 use crate::sim::oracle::HostId;
 use rustix::io::Errno;

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! - `state`: [`Net`], the sockets and connections of all hosts. It uses no runtime.
-//! - `stream`: connections. `listener`: how they begin. `datagram`: UDP.
+//! - `stream`: how bytes travel. `connection`: the two ends. `listener`: how they begin. `datagram`: UDP.
 //! - `ports`: addresses, ports and names. `links`: latencies and faults.
 //! - `handle`: [`Network`], the lock around [`Net`], and what it wakes and schedules.
 //! - `socket`: [`SimulatedSocket`].
@@ -20,6 +20,7 @@
 //! Every latency and fault is a choice of the oracle, and everything that arrives goes into the hash of
 //! the run.
 
+mod connection;
 mod datagram;
 mod handle;
 mod links;

@@ -1,10 +1,10 @@
 //! [`Net`]: the sockets and connections of all hosts, without a runtime.
 
+use super::connection::{Connection, Segment};
 use super::datagram::DatagramSocket;
 use super::links::{Links, Route};
 use super::listener::Listener;
 use super::ports::{Ports, Protocol, ip_of};
-use super::stream::{Connection, Segment};
 use crate::driver::io_readiness::Readiness;
 use crate::sim::oracle::{ChoiceKind, HostId};
 use rustix::io::Errno;
