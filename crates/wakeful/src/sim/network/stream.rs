@@ -230,7 +230,7 @@ impl Net {
         }
     }
 
-    fn remove_if_over(&mut self, id: EndId) {
+    pub(super) fn remove_if_over(&mut self, id: EndId) {
         let Some(connection) = self.connections.get(&id.connection) else { return };
         let is_over = |end: &End| end.is_closed && end.stalled.is_empty();
         if connection.in_flight == 0 && connection.ends.iter().all(is_over) {
@@ -292,7 +292,7 @@ impl Net {
     }
 
     /// Starts the time after which this end gives up, unless it runs.
-    fn begin_stall(&mut self, id: EndId) {
+    pub(super) fn begin_stall(&mut self, id: EndId) {
         let Ok(end) = self.end_mut(id) else { return };
         if end.is_stalled() || end.is_reset {
             return;
@@ -360,6 +360,9 @@ impl Net {
             Segment::Accepted => {
                 if !end.is_closed && !end.is_reset {
                     end.is_established = true;
+                    if end.is_stalled() {
+                        end.stall_epoch += 1; // it waited for room in the queue of the listener
+                    }
                     self.set_ready(socket, Readiness::WRITABLE);
                 }
                 self.confirm(peer, now_ns, dice);
