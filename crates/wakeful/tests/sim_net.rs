@@ -301,6 +301,17 @@ fn a_connection_that_a_full_backlog_does_not_take_times_out() {
 }
 
 #[test]
+fn a_call_takes_as_many_slices_as_on_linux() {
+    runs(|_| async move {
+        let (client, server) = local_pair().await;
+        let slices = vec![std::io::IoSlice::new(b"x"); 3_000];
+        client.writable().await.unwrap();
+        assert!((1..=1024).contains(&client.try_write_vectored(&slices).unwrap()));
+        drop(server);
+    });
+}
+
+#[test]
 fn closing_a_listener_resets_what_was_not_accepted() {
     runs(|_| async move {
         let listener = TcpListener::bind("127.0.0.1:80").await.unwrap();
