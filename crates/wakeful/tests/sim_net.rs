@@ -312,6 +312,21 @@ fn a_call_takes_as_many_slices_as_on_linux() {
 }
 
 #[test]
+fn sockets_end_with_their_runtime() {
+    let runtime = wakeful::runtime::Builder::new_simulated(1).enable_all().build().unwrap();
+    let (mut client, server) = runtime.block_on(local_pair());
+    let _entered = runtime.enter();
+    let handle = runtime.handle().clone();
+    runtime.shutdown_background();
+    let error = futures::executor::block_on(client.read(&mut [0])).unwrap_err();
+    assert!(wakeful::runtime::is_rt_shutdown_err(&error), "{error}");
+    let _entered = handle.enter();
+    let error = futures::executor::block_on(TcpListener::bind("127.0.0.1:0")).unwrap_err();
+    assert!(wakeful::runtime::is_rt_shutdown_err(&error), "{error}");
+    drop(server);
+}
+
+#[test]
 fn closing_a_listener_resets_what_was_not_accepted() {
     runs(|_| async move {
         let listener = TcpListener::bind("127.0.0.1:80").await.unwrap();

@@ -111,13 +111,20 @@ impl World {
 
     /// Resets the connections of a host that is killed. Its sockets are of no use any more.
     pub(crate) fn kill_sockets(&self, host: HostId) {
-        let dead: Vec<_> = {
-            let state = self.network.lock();
-            let of_host = |id: &SocketId| state.net.sockets.get(id).map(|it| it.host) == Some(host);
-            state.sources.iter().filter(|(id, _)| of_host(id)).map(|(_, it)| it.clone()).collect()
-        };
+        let dead = self.sources_of(host);
         self.with_net(|net, now_ns, dice| net.kill_host(host, now_ns, dice));
         dead.iter().for_each(|source| source.shut_down());
+    }
+
+    /// Ends all waits for sockets of a host whose runtime has shut down.
+    pub(crate) fn shut_down_sources(&self, host: HostId) {
+        self.sources_of(host).iter().for_each(|source| source.shut_down());
+    }
+
+    fn sources_of(&self, host: HostId) -> Vec<Arc<IoReadiness>> {
+        let state = self.network.lock();
+        let of_host = |id: &SocketId| state.net.sockets.get(id).map(|it| it.host) == Some(host);
+        state.sources.iter().filter(|(id, _)| of_host(id)).map(|(_, it)| it.clone()).collect()
     }
 
     /// Changes what a link does, or all links.
