@@ -106,7 +106,7 @@ impl ChoicesFile {
             let line = text.lines().find_map(|line| line.strip_prefix(&format!("# {key} ")));
             line.ok_or_else(|| format!("the file has no line `# {key} …`"))
         };
-        let seed = super::settings::parse_seed(header("seed")?)?;
+        let seed = crate::sim::oracle::parse_seed(header("seed")?)?;
         Ok(Self { test: header("test")?.to_owned(), seed, choices: text.parse()? })
     }
 }
