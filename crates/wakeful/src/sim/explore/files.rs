@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | `<test>.running` | the seed that runs; it stays if the process is killed or aborts |
 //! | `<test>-<seed>.choices` | the shrunk choices of a failure, for `WAKEFUL_SIM_REPLAY` |
+//! | `<test>-<seed>.json` | the timeline of the shrunk run |
+//! | `<test>-<seed>.log` | the messages of the shrunk run |
 
 use crate::sim::oracle::Choices;
 use std::fs::{self, File};
