@@ -55,7 +55,9 @@ fn the_document_quotes_the_program_and_its_failure() {
     let error = explorer.run(|_sim| payments_in_both_directions()).unwrap_err();
     let text = error.to_string();
     let masked_document = masked(&document);
-    for line in text.lines().filter(|line| !line.contains("short:")) {
+    // The paths of the document are those of another test.
+    let is_compared = |line: &&str| !line.contains("short:") && !line.contains("look:");
+    for line in text.lines().filter(is_compared) {
         assert!(
             masked_document.contains(masked(line).trim_end()),
             "the document does not have this line:\n{line}\nof:\n{text}"

@@ -274,8 +274,56 @@ fn a_full_backlog_lets_connections_wait() {
         sleep(secs(1)).await;
         assert!(!third.is_finished());
         listener.accept().await.unwrap();
-        third.await.unwrap().unwrap();
+        let third = third.await.unwrap().unwrap();
+        sleep(secs(200)).await;
+        // The time-out of its request has ended.
+        assert!(third.peer_addr().is_ok());
     });
+}
+
+#[test]
+fn a_connection_that_a_full_backlog_does_not_take_times_out() {
+    runs(|_| async move {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:80".parse().unwrap()).unwrap();
+        let listener = socket.listen(0).unwrap();
+        let first = TcpStream::connect("127.0.0.1:80").await.unwrap();
+        let began = Instant::now();
+        let error = TcpStream::connect("127.0.0.1:80").await.unwrap_err();
+        assert_eq!((error.kind(), began.elapsed()), (ErrorKind::TimedOut, secs(127)));
+        // The listener never hears of the connection that has timed out.
+        let (accepted, peer) = listener.accept().await.unwrap();
+        assert_eq!(peer, first.local_addr().unwrap());
+        assert!(timeout(secs(200), listener.accept()).await.is_err());
+        let (next, _) = wakeful::join!(TcpStream::connect("127.0.0.1:80"), listener.accept());
+        drop((next, accepted));
+    });
+}
+
+#[test]
+fn a_call_takes_as_many_slices_as_on_linux() {
+    runs(|_| async move {
+        let (client, server) = local_pair().await;
+        let slices = vec![std::io::IoSlice::new(b"x"); 3_000];
+        client.writable().await.unwrap();
+        assert!((1..=1024).contains(&client.try_write_vectored(&slices).unwrap()));
+        drop(server);
+    });
+}
+
+#[test]
+fn sockets_end_with_their_runtime() {
+    let runtime = wakeful::runtime::Builder::new_simulated(1).enable_all().build().unwrap();
+    let (mut client, server) = runtime.block_on(local_pair());
+    let _entered = runtime.enter();
+    let handle = runtime.handle().clone();
+    runtime.shutdown_background();
+    let error = futures::executor::block_on(client.read(&mut [0])).unwrap_err();
+    assert!(wakeful::runtime::is_rt_shutdown_err(&error), "{error}");
+    let _entered = handle.enter();
+    let error = futures::executor::block_on(TcpListener::bind("127.0.0.1:0")).unwrap_err();
+    assert!(wakeful::runtime::is_rt_shutdown_err(&error), "{error}");
+    drop(server);
 }
 
 #[test]

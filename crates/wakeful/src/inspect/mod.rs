@@ -59,7 +59,7 @@ pub use task_info::TaskInfo;
 pub(crate) use tokio_names::{
     TokioIntervals, TokioMetrics, TokioReadings, WorkerReadings, prometheus as tokio_prometheus,
 };
-pub(crate) use trace::chrome_trace;
+pub(crate) use trace::{TraceEvent, chrome_trace, write_trace};
 pub(crate) use wait_graph::{ScanMode, ScanResult, scan, scan_hosts};
 
 /// Sets how long a task must spin before it is reported, for all runtimes of the process.

@@ -3,12 +3,31 @@
 use super::json::Json;
 use crate::telemetry::trace_buffer::{Entry, Event};
 use std::collections::HashMap;
+use std::time::Duration;
+
+/// An event of a row.
+#[derive(Clone, Debug)]
+pub(crate) struct TraceEvent {
+    pub(crate) name: String,
+    pub(crate) category: &'static str,
+    pub(crate) at: Duration,
+    /// How long it took. `None` for an instant.
+    pub(crate) took: Option<Duration>,
+}
 
 /// Writes a trace for `chrome://tracing` and Perfetto.
 ///
 /// Each row is a thread. Polls and parks are slices, other events are instants. `names` has the names
 /// of tasks by id.
 pub(crate) fn chrome_trace(rows: &[(String, Vec<Entry>)], names: &HashMap<u64, String>) -> String {
+    write_trace(rows, |entry| describe(entry, names))
+}
+
+/// Writes a trace for `chrome://tracing` and Perfetto, with a thread for each row.
+pub(crate) fn write_trace<T>(
+    rows: &[(String, Vec<T>)],
+    describe: impl Fn(&T) -> TraceEvent,
+) -> String {
     let mut json = Json::new();
     json.object(|json| {
         json.field("displayTimeUnit", |json| json.string("ns"));
@@ -17,7 +36,7 @@ pub(crate) fn chrome_trace(rows: &[(String, Vec<Entry>)], names: &HashMap<u64, S
                 for (row, (name, entries)) in rows.iter().enumerate() {
                     json.item(|json| name_row(json, row, name));
                     for entry in entries {
-                        json.item(|json| event(json, row, entry, names));
+                        json.item(|json| write_event(json, row, &describe(entry)));
                     }
                 }
             });
@@ -50,29 +69,32 @@ pub(in crate::inspect) fn event_name(event: Event) -> &'static str {
     }
 }
 
-fn event(json: &mut Json, row: usize, entry: &Entry, names: &HashMap<u64, String>) {
-    let kind = event_name(entry.event);
+fn describe(entry: &Entry, names: &HashMap<u64, String>) -> TraceEvent {
+    let category = event_name(entry.event);
     let is_slice = matches!(entry.event, Event::Poll | Event::Park);
     let task = match (entry.task, names.get(&entry.task)) {
         (0, _) => None,
         (_, Some(name)) => Some(name.clone()),
         (id, None) => Some(format!("task {id}")),
     };
-    let name = match (&task, entry.event) {
-        (Some(task), Event::Poll) => task.clone(),
-        (Some(task), _) => format!("{kind} {task}"),
-        (None, _) => kind.to_owned(),
+    let name = match (task, entry.event) {
+        (Some(task), Event::Poll) => task,
+        (Some(task), _) => format!("{category} {task}"),
+        (None, _) => category.to_owned(),
     };
-    let micros = |time: std::time::Duration| time.as_nanos() as f64 / 1000.0;
+    TraceEvent { name, category, at: entry.at, took: is_slice.then_some(entry.took) }
+}
+
+fn write_event(json: &mut Json, row: usize, event: &TraceEvent) {
+    let micros = |time: Duration| time.as_nanos() as f64 / 1000.0;
     json.object(|json| {
-        json.field("name", |json| json.string(&name));
-        json.field("cat", |json| json.string(kind));
-        json.field("ph", |json| json.string(if is_slice { "X" } else { "i" }));
-        json.field("ts", |json| json.plain(micros(entry.at)));
-        if is_slice {
-            json.field("dur", |json| json.plain(micros(entry.took)));
-        } else {
-            json.field("s", |json| json.string("t"));
+        json.field("name", |json| json.string(&event.name));
+        json.field("cat", |json| json.string(event.category));
+        json.field("ph", |json| json.string(if event.took.is_some() { "X" } else { "i" }));
+        json.field("ts", |json| json.plain(micros(event.at)));
+        match event.took {
+            Some(took) => json.field("dur", |json| json.plain(micros(took))),
+            None => json.field("s", |json| json.string("t")),
         }
         json.field("pid", |json| json.plain(1));
         json.field("tid", |json| json.plain(row));

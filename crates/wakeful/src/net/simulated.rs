@@ -1,6 +1,8 @@
 //! Sockets in a simulation: what stands in for a descriptor, and how a socket is opened.
 
+use crate::runtime::context;
 use crate::runtime::poll_evented::{IoObject, PollEvented};
+use crate::runtime::shutdown_error::shutting_down;
 use crate::runtime::simulated::with_host;
 use crate::sim::network::{Address, SimulatedSocket, SocketKind};
 use crate::sim::world::SimulatedHost;
@@ -37,12 +39,26 @@ stand_ins! {
 /// Opens a simulated socket, if the current runtime is simulated.
 #[inline]
 pub(super) fn open(kind: SocketKind) -> Option<io::Result<SimulatedSocket>> {
-    with_host(|host| SimulatedSocket::open(host, kind))
+    with_host(|host| {
+        check_not_shut_down()?;
+        SimulatedSocket::open(host, kind)
+    })
+}
+
+/// Returns an error if the current runtime is shutting down.
+fn check_not_shut_down() -> io::Result<()> {
+    match context::with_current(|runtime| runtime.is_closing()) {
+        Some(true) => Err(shutting_down()),
+        _ => Ok(()),
+    }
 }
 
 /// Opens two Unix sockets that are connected to each other, if the current runtime is simulated.
 pub(super) fn pair() -> Option<io::Result<[SimulatedSocket; 2]>> {
-    with_host(SimulatedSocket::pair)
+    with_host(|host| {
+        check_not_shut_down()?;
+        SimulatedSocket::pair(host)
+    })
 }
 
 /// Registers a simulated socket with the current runtime.

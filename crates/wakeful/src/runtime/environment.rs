@@ -1,5 +1,7 @@
 //! Reads settings from environment variables.
 
+use crate::sim::oracle::parse_seed;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Returns the time that the environment variable `name` sets, or its text if that is not a time.
@@ -7,6 +9,20 @@ pub(super) fn duration(name: &str) -> Option<Result<Duration, String>> {
     let text = std::env::var_os(name)?;
     let text = text.to_string_lossy().into_owned();
     Some(parse_duration(&text).ok_or(text))
+}
+
+/// Returns the seed of `WAKEFUL_SIM`, with which every runtime of the process is simulated.
+///
+/// # Panics
+///
+/// If the value is not a seed. A program that ran outside of a simulation would seem to pass in one.
+pub(super) fn simulation_seed() -> Option<u64> {
+    static SEED: OnceLock<Result<Option<u64>, String>> = OnceLock::new();
+    let seed = SEED.get_or_init(|| match std::env::var_os("WAKEFUL_SIM") {
+        Some(text) => parse_seed(&text.to_string_lossy()).map(Some),
+        None => Ok(None),
+    });
+    seed.clone().unwrap_or_else(|error| panic!("WAKEFUL_SIM: {error}"))
 }
 
 /// Parses a time like `10s`, `500ms` or `2m`.

@@ -125,6 +125,19 @@ impl RunHash {
         }
     }
 
+    /// A window that keeps all events, for a timeline.
+    pub(crate) const ALL: (u64, usize) = (0, usize::MAX);
+
+    /// Returns whether all events are kept.
+    pub(crate) fn keeps_all(&self) -> bool {
+        self.window == Some(Self::ALL)
+    }
+
+    /// Returns the events that are kept.
+    pub(crate) fn kept(&self) -> &[Event] {
+        &self.kept
+    }
+
     /// Returns the hash of all events so far.
     pub(crate) fn value(&self) -> u64 {
         self.hash

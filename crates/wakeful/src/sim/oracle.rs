@@ -177,6 +177,16 @@ impl Strategy for Random {
     }
 }
 
+/// Parses the seed of a simulation: decimal, or hexadecimal after `0x`.
+pub(crate) fn parse_seed(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let seed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    seed.map_err(|_| format!("{text:?} is not a seed, such as 0x51e3"))
+}
+
 /// Returns whether an event of this probability, in millionths, happens.
 pub(crate) fn is_drawn(rng: &mut Rng, probability: u32) -> bool {
     rng.below(1_000_000) < probability

@@ -12,6 +12,9 @@ use std::time::Duration;
 /// [`spawn_blocking`](crate::task::spawn_blocking) closure is running. A test about minutes then
 /// takes no time.
 ///
+/// In a simulation the clock always moves in these two ways only, so `pause` and [`resume`] have no
+/// effect there.
+///
 /// Only a current-thread runtime can be paused, which is what `#[wakeful::test]` creates. To start
 /// with a paused clock, use `#[wakeful::test(start_paused = true)]` or
 /// [`Builder::start_paused`](crate::runtime::Builder::start_paused).
@@ -74,6 +77,9 @@ pub fn resume() {
 /// Yields once afterwards, so tasks that the timers woke may have run when this returns. It does
 /// not wait until they are done.
 ///
+/// In a simulation it moves the clock of the calling host. The other hosts and the network do not
+/// notice.
+///
 /// # Panics
 ///
 /// Panics outside of a current-thread runtime, and if the clock is not paused.
@@ -108,10 +114,6 @@ fn fail(error: PauseError) -> ! {
     match error {
         PauseError::AlreadyPaused => panic!("time is already frozen"),
         PauseError::NotPaused => panic!("time is not frozen"),
-        PauseError::Simulated => panic!(
-            "`time::pause`, `resume` and `advance` have no use in a simulation: its time moves by \
-             itself when no task can run. Leave the call out, or await `time::sleep`."
-        ),
     }
 }
 

@@ -112,6 +112,15 @@ impl HostTime {
         *rate = Rate { since_ns, elapsed_ns: rate.elapsed_at(since_ns), drift_ppm };
     }
 
+    /// Moves the clock of the host forward, and not the time of the world.
+    pub(super) fn advance(&self, by: Duration) {
+        let mut rate = ignore_poison(self.rate.lock());
+        let since_ns = self.world.now_ns();
+        let by_ns = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
+        let elapsed_ns = rate.elapsed_at(since_ns).saturating_add(by_ns);
+        *rate = Rate { since_ns, elapsed_ns, drift_ppm: rate.drift_ppm };
+    }
+
     /// Moves the wall clock of the host, and no other clock.
     pub(crate) fn step_wall(&self, ns: i64) {
         self.wall_ns.fetch_add(ns, Relaxed);
@@ -172,6 +181,18 @@ mod tests {
                 assert!(after == 0 || shows(at - 1) < deadline, "{drift} ppm, {after} ns");
             }
         }
+    }
+
+    #[test]
+    fn a_clock_that_was_advanced_is_ahead_of_the_world() {
+        let world = WorldTime::new();
+        let (host, other) = (HostTime::new(world.clone(), 0), HostTime::new(world.clone(), 0));
+        world.advance_to(SECOND);
+        host.advance(Duration::from_secs(5));
+        assert_eq!(host.elapsed(), Duration::from_secs(6));
+        assert_eq!((other.elapsed(), world.now_ns()), (Duration::from_secs(1), SECOND));
+        assert_eq!(host.world_ns_at(Duration::from_secs(8)), 3 * SECOND);
+        assert_eq!(host.world_ns_at(Duration::from_secs(2)), SECOND, "it is due");
     }
 
     #[test]

@@ -9,8 +9,8 @@ use crate::runtime::inner::{Flavor, RuntimeInner};
 use crate::runtime::panic_policy::PanicPolicy;
 use crate::runtime::test_limit::{self, TestLimit, TestLimitSetting};
 use crate::runtime::{
-    FileBackend, Handle, Id, LocalOptions, LocalRuntime, Runtime, context, dump_signal, registry,
-    simulated,
+    FileBackend, Handle, Id, LocalOptions, LocalRuntime, Runtime, context, dump_signal,
+    environment, registry, simulated,
 };
 use crate::scheduler::blocking_pool::BlockingPool;
 use crate::scheduler::config::{Config, Environment, NextTask};
@@ -40,7 +40,7 @@ impl Builder {
     /// # Panics
     ///
     /// - If a multi-thread runtime is to start with its clock paused (`start_paused`).
-    /// - If `WAKEFUL_WORKER_THREADS`, `TOKIO_WORKER_THREADS`, `WAKEFUL_FILE_BACKEND` or
+    /// - If `WAKEFUL_WORKER_THREADS`, `TOKIO_WORKER_THREADS`, `WAKEFUL_FILE_BACKEND`, `WAKEFUL_SIM` or
     ///   `WAKEFUL_TEST_TIMEOUT` is needed and has a value that means nothing.
     ///
     /// # Examples
@@ -73,7 +73,7 @@ impl Builder {
     /// # Panics
     ///
     /// - If the builder is for a multi-thread runtime.
-    /// - If `WAKEFUL_FILE_BACKEND` or `WAKEFUL_TEST_TIMEOUT` is needed and has a value that means
+    /// - If `WAKEFUL_FILE_BACKEND`, `WAKEFUL_SIM` or `WAKEFUL_TEST_TIMEOUT` is needed and has a value that means
     ///   nothing.
     ///
     /// # Examples
@@ -103,7 +103,10 @@ impl Builder {
     fn build_shared(&mut self, local: Option<LocalOptions>) -> io::Result<Arc<RuntimeInner>> {
         simulated::refuse_in_simulation("a runtime that a `Builder` builds")?;
         if self.kind == Kind::Simulated {
-            return self.build_first_host(local);
+            return self.build_first_host(self.seed.unwrap_or_default(), local);
+        }
+        if let Some(seed) = environment::simulation_seed() {
+            return self.build_first_host(seed, local);
         }
         self.build_with(local, self.environment())
     }
@@ -131,8 +134,8 @@ impl Builder {
         let test_limit = TestLimit::start(self.test_limit);
         let pool = Arc::new(BlockingPool::new(config.clone()));
         let flavor = match self.kind {
-            Kind::CurrentThread | Kind::Simulated => Flavor::Current(CurrentThread::start(config)),
-            Kind::MultiThread => Flavor::Multi(MultiThread::new(config)),
+            Kind::MultiThread if !is_simulated => Flavor::Multi(MultiThread::new(config)),
+            _ => Flavor::Current(CurrentThread::start(config)),
         };
         let shared = Arc::new(RuntimeInner {
             id: Id::next(),
@@ -178,6 +181,7 @@ impl Builder {
         let observes_ends = task_hooks.on_terminate.is_some() || self.tracks_latencies;
         Config {
             worker_threads: match (self.kind, self.worker_threads) {
+                _ if env.simulated.is_some() => 1,
                 (Kind::CurrentThread | Kind::Simulated, _) => 1,
                 (Kind::MultiThread, Some(count)) => count,
                 (Kind::MultiThread, None) => default_workers(),

@@ -62,9 +62,9 @@ impl Builder {
     #[track_caller]
     pub(super) fn build_first_host(
         &mut self,
+        seed: u64,
         local: Option<LocalOptions>,
     ) -> io::Result<Arc<RuntimeInner>> {
-        let seed = self.seed.unwrap_or_default();
         let world = self
             .world
             .take()

@@ -430,6 +430,9 @@ impl CurrentThread {
         if let Some(poller) = self.poller.get() {
             poller.shut_down();
         }
+        if let Some(host) = &self.base.config.env.simulated {
+            host.world.shut_down_sources(host.id);
+        }
         self.for_each_task(|task| self.base.count_if_never_polled(&task));
         loop {
             let task = self.core.queue.borrow_mut().pop_front();

@@ -7,6 +7,7 @@ mod network;
 mod outcome;
 mod sim_handle;
 mod simulation;
+pub(in crate::sim) mod timeline;
 
 pub use functions::{choose, maybe, system_time};
 pub use host::{Host, HostClock};

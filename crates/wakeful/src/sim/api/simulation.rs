@@ -1,9 +1,10 @@
 //! [`Simulation`]: runs a program once, in an order that a seed decides.
 
 use super::sim_handle::{ProgramOutput, Sim};
-use super::{Outcome, sim_handle};
+use super::{Outcome, sim_handle, timeline};
 use crate::inspect::stack_text;
 use crate::runtime::{Builder, LocalOptions, OrphanPolicy};
+use crate::sim::hash::RunHash;
 use crate::sim::oracle::HostId;
 use crate::sim::oracle::{Choices, Fifo, Random, Replay, Strategy};
 use crate::sim::shown_numbers;
@@ -12,6 +13,7 @@ use crate::sys::backtrace::current_tid;
 use crate::task::enter_guard;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -66,6 +68,8 @@ pub struct Simulation {
     time_limit: Duration,
     livelock_after: u64,
     allows_observed_panics: bool,
+    /// Where the timeline goes.
+    timeline: Option<PathBuf>,
 }
 
 impl Simulation {
@@ -83,6 +87,7 @@ impl Simulation {
             time_limit: Duration::from_secs(3600),
             livelock_after: WorldSettings::MAX_POLLS_AT_ONCE,
             allows_observed_panics: false,
+            timeline: None,
         }
     }
 
@@ -92,7 +97,10 @@ impl Simulation {
         strategy: Box<dyn Strategy>,
         window: Option<(u64, usize)>,
     ) -> Self {
-        (self.strategy, self.window) = (strategy, window);
+        self.strategy = strategy;
+        if self.timeline.is_none() {
+            self.window = window;
+        }
         self
     }
 
@@ -215,6 +223,32 @@ impl Simulation {
         self
     }
 
+    /// Writes the run as a timeline to this file, as JSON for [Perfetto](https://ui.perfetto.dev) and
+    /// `chrome://tracing`. Beside it, a file with the extension `log` gets one line for each message of
+    /// the network.
+    ///
+    /// Each host has a row with its polls, timers, messages, and the choices that were not the usual
+    /// ones. A poll takes no simulated time and is drawn 1 ns long, so the polls of one moment stand side
+    /// by side. The memory for it grows with the run. Without this call nothing is recorded.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sim::Simulation;
+    ///
+    /// let path = std::env::temp_dir().join(format!("wakeful-timeline-{}.json", std::process::id()));
+    /// Simulation::new(1).timeline(&path).run(|_| wakeful::task::yield_now()).unwrap();
+    /// assert!(std::fs::read_to_string(&path)?.contains("\"main\""));
+    /// # std::fs::remove_file(path.with_extension("log"))?;
+    /// # std::fs::remove_file(path)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn timeline(mut self, path: impl Into<PathBuf>) -> Self {
+        self.timeline = Some(path.into());
+        self.window = Some(RunHash::ALL);
+        self
+    }
+
     /// Runs the program on a thread of its own, and waits for its end.
     ///
     /// `program` is called on a host with the name `main`. When its future has returned, all other hosts
@@ -224,6 +258,7 @@ impl Simulation {
     ///
     /// - If the operating system refuses a thread.
     /// - In asynchronous code, whose thread it would block.
+    /// - If the file of the [`timeline`](Self::timeline) cannot be written.
     ///
     /// # Examples
     ///
@@ -245,6 +280,9 @@ impl Simulation {
             ..WorldSettings::new(self.seed, self.strategy)
         };
         let world = World::new(settings);
+        if self.timeline.is_some() {
+            world.network.keep_log();
+        }
         let (ended, end) = mpsc::channel();
         let (sim, seed) = (Sim { world: world.clone() }, self.seed);
         let run = move || {
@@ -259,7 +297,14 @@ impl Simulation {
         {
             world.fail_panic(HostId::WORLD, "a destructor at the end of the run", payload);
         }
-        Outcome { text: world.failure_text(), result: world.result() }
+        let mut outcome = Outcome { text: world.failure_text(), result: world.result() };
+        if let Some(path) = &self.timeline {
+            outcome.result.messages = world.network.take_log();
+            let written = timeline::write(&outcome.result, path);
+            written
+                .unwrap_or_else(|error| panic!("the timeline {path:?} cannot be written: {error}"));
+        }
+        outcome
     }
 }
 

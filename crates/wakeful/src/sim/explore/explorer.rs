@@ -197,9 +197,13 @@ where
     F: Fn(Sim) -> Fut + Send + Sync + 'static,
     Fut: Future<Output: ProgramOutput> + 'static,
 {
-    let Plan { seed, strategy, window, is_guarded, preemptions } = plan;
+    let Plan { seed, strategy, window, is_guarded, preemptions, timeline } = plan;
     let simulation = configure(Simulation::new(seed).livelock_after(LIVELOCK_AFTER));
     let simulation = simulation.planned(strategy, window);
+    let simulation = match timeline {
+        Some(path) => simulation.timeline(path),
+        None => simulation,
+    };
     let simulation = if is_guarded { simulation } else { simulation.blocked_after(UNLIMITED) };
     let panics = Panics::default();
     let collected = panics.clone();

@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | `<test>.running` | the seed that runs; it stays if the process is killed or aborts |
 //! | `<test>-<seed>.choices` | the shrunk choices of a failure, for `WAKEFUL_SIM_REPLAY` |
+//! | `<test>-<seed>.json` | the timeline of the shrunk run |
+//! | `<test>-<seed>.log` | the messages of the shrunk run |
 
 use crate::sim::oracle::Choices;
 use std::fs::{self, File};
@@ -106,7 +108,7 @@ impl ChoicesFile {
             let line = text.lines().find_map(|line| line.strip_prefix(&format!("# {key} ")));
             line.ok_or_else(|| format!("the file has no line `# {key} …`"))
         };
-        let seed = super::settings::parse_seed(header("seed")?)?;
+        let seed = crate::sim::oracle::parse_seed(header("seed")?)?;
         Ok(Self { test: header("test")?.to_owned(), seed, choices: text.parse()? })
     }
 }

@@ -48,6 +48,7 @@ use preemptions::Preemptions;
 use progress::Progress;
 use report::{Cause, Shrunk};
 use settings::Repeat;
+use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -61,6 +62,8 @@ pub(super) struct Plan {
     is_guarded: bool,
     /// Where the run notes which operations its preempted polls did not make.
     preemptions: Option<Preemptions>,
+    /// Where the timeline of the run goes.
+    timeline: Option<PathBuf>,
 }
 
 /// A program that can be run again and again.
@@ -72,6 +75,9 @@ const COMPARED: u64 = 100;
 /// The limits of shrinking: runs, and real time.
 const SHRINK_RUNS: u32 = 2_000;
 const SHRINK_TIME: Duration = Duration::from_secs(30);
+
+/// A longer run has no timeline: the file would be too large to look at.
+const TIMELINE_POLLS: u64 = 100_000;
 
 /// A search through the runs of one program.
 struct Search {
@@ -186,7 +192,8 @@ impl Search {
         window: Option<(u64, usize)>,
     ) -> Outcome {
         let is_guarded = self.is_guarded;
-        (self.program)(Plan { seed, strategy, window, is_guarded, preemptions: None })
+        let (preemptions, timeline) = (None, None);
+        (self.program)(Plan { seed, strategy, window, is_guarded, preemptions, timeline })
     }
 
     /// Counts a run that has passed, after `done` others. Turns one that has failed into an error.
@@ -231,6 +238,7 @@ impl Search {
                 window: None,
                 is_guarded: true,
                 preemptions,
+                timeline: None,
             });
             let is_alike = outcome.result.failure.as_ref().is_some_and(|it| is_alike(it, failure));
             is_alike.then_some(outcome)
@@ -249,7 +257,27 @@ impl Search {
         let path = files::write_choices(&self.name, found.seed(), &choices);
         let confirmed =
             path.as_ref().ok().map(|path| confirm::confirm(&self.name, path, &smallest));
-        Some(Shrunk { outcome: smallest, preemptions, runs, elapsed, path, confirmed })
+        let timeline =
+            path.as_ref().ok().and_then(|path| self.write_timeline(&smallest, &choices, path));
+        let outcome = smallest;
+        Some(Shrunk { outcome, preemptions, runs, elapsed, path, timeline, confirmed })
+    }
+
+    /// Makes the shrunk run again, and writes its timeline beside the file with the choices.
+    fn write_timeline(&self, run: &Outcome, choices: &Choices, path: &FilePath) -> Option<PathBuf> {
+        if run.polls() > TIMELINE_POLLS {
+            return None;
+        }
+        let path = path.with_extension("json");
+        let _ = (self.program)(Plan {
+            seed: run.seed(),
+            strategy: Box::new(Replay::new(choices)),
+            window: None,
+            is_guarded: true,
+            preemptions: None,
+            timeline: Some(path.clone()),
+        });
+        Some(path)
     }
 
     /// Makes the run of a file with choices.
@@ -257,7 +285,7 @@ impl Search {
         &self,
         seed: u64,
         choices: &Choices,
-        path: std::path::PathBuf,
+        path: PathBuf,
     ) -> Result<Explored, ExploreError> {
         let preemptions = Preemptions::default();
         let outcome = (self.program)(Plan {
@@ -266,6 +294,7 @@ impl Search {
             window: None,
             is_guarded: false,
             preemptions: Some(preemptions.clone()),
+            timeline: None,
         });
         if outcome.failure().is_none() {
             return Ok(Explored { runs: 1, simulated: outcome.elapsed(), is_exhaustive: false });

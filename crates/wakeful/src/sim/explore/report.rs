@@ -60,6 +60,8 @@ pub(super) struct Shrunk {
     pub(super) elapsed: Duration,
     /// The file with the choices.
     pub(super) path: io::Result<PathBuf>,
+    /// The file with the timeline.
+    pub(super) timeline: Option<PathBuf>,
     pub(super) confirmed: Option<Confirmed>,
 }
 
@@ -189,6 +191,9 @@ impl fmt::Display for ExploreError {
         let path = shrunk.as_ref().and_then(|shrunk| shrunk.path.as_ref().ok());
         if let Some(path) = path.or(replayed.as_ref().map(|(path, _)| path)) {
             writeln!(f, "  short:  {REPLAY}={} {command}", files::shown(path))?;
+        }
+        if let Some(path) = shrunk.as_ref().and_then(|shrunk| shrunk.timeline.as_ref()) {
+            writeln!(f, "  look:   {} in https://ui.perfetto.dev", files::shown(path))?;
         }
         shrunk.as_ref().map_or(Ok(()), |shrunk| fmt_confirmed(shrunk, f))
     }

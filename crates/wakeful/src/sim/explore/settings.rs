@@ -1,7 +1,7 @@
 //! The environment variables of simulations.
 
 use super::files::{self, ChoicesFile};
-use crate::sim::oracle::Choices;
+use crate::sim::oracle::{Choices, parse_seed};
 use std::env::VarError;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -88,16 +88,6 @@ impl Values {
             None => Ok(Repeat::Nothing),
         }
     }
-}
-
-/// Parses a seed: decimal, or hexadecimal after `0x`.
-pub(super) fn parse_seed(text: &str) -> Result<u64, String> {
-    let text = text.trim();
-    let seed = match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    seed.map_err(|_| format!("{text:?} is not a seed, such as 0x51e3"))
 }
 
 /// Parses a number of seeds, or a range of them.

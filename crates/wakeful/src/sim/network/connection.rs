@@ -86,6 +86,11 @@ impl End {
     pub(super) fn is_stalled(&self) -> bool {
         !self.stall_epoch.is_multiple_of(2)
     }
+
+    /// Returns whether the end has failed before its peer has answered.
+    pub(super) fn has_given_up(&self) -> bool {
+        self.is_reset && !self.is_established
+    }
 }
 
 /// Two ends, and what is on its way between them.

@@ -1,6 +1,7 @@
 //! UDP: datagrams that are lost, duplicated, reordered and truncated.
 
 use super::links::{Blocked, Route};
+use super::log::Passage;
 use super::ports::{Destination, Protocol, destination};
 use super::state::{Address, Dice, Message, Net, SocketId, SocketState, source_ip};
 use super::stream::hash_of;
@@ -124,28 +125,45 @@ impl Net {
         dice: &mut dyn Dice,
     ) {
         let route = datagram.route;
+        self.log_passage(Passage::Sent, &datagram);
         if self.links.is_immediate(route) {
             return self.arrive_datagram(datagram);
         }
-        match self.links.blocked(route) {
-            Some(Blocked::Partition) => return,
-            Some(Blocked::Hold) => return self.held.push(datagram),
-            None => {}
+        if self.links.blocked(route).is_some() {
+            return self.obstruct(datagram);
         }
         let len = datagram.bytes.len();
         let fragments = len.div_ceil(FRAGMENT).max(1);
-        for delay in self.links.datagram_delays(route, len, fragments, now_ns, dice) {
+        let delays = self.links.datagram_delays(route, len, fragments, now_ns, dice);
+        if delays.is_empty() {
+            self.log_passage(Passage::Lost, &datagram);
+        }
+        for delay in delays {
             self.send(delay, route.0, Message::Datagram(datagram.clone()));
         }
     }
 
+    /// Loses a datagram in a partition, or lets it wait for the end of a hold.
+    fn obstruct(&mut self, datagram: Datagram) {
+        if self.links.blocked(datagram.route) == Some(Blocked::Hold) {
+            self.log_passage(Passage::Stalled, &datagram);
+            self.held.push(datagram);
+        } else {
+            self.log_passage(Passage::Lost, &datagram);
+        }
+    }
+
+    fn log_passage(&mut self, passage: Passage, datagram: &Datagram) {
+        let Datagram { route, from, to, ref bytes, .. } = *datagram;
+        self.log_datagram(passage, route, (from, to), bytes.len());
+    }
+
     /// Delivers a datagram to the socket that has its address.
     pub(crate) fn arrive_datagram(&mut self, datagram: Datagram) {
-        match self.links.blocked(datagram.route) {
-            Some(Blocked::Partition) => return,
-            Some(Blocked::Hold) => return self.held.push(datagram),
-            None => {}
+        if self.links.blocked(datagram.route).is_some() {
+            return self.obstruct(datagram);
         }
+        self.log_passage(Passage::Arrived, &datagram);
         let Datagram { route, sender, from, to, bytes } = datagram;
         let found = self.ports.bound_to(route.1, Protocol::Udp, to).find(|id| {
             let state = self.sockets.get(id).map(|socket| &socket.state);

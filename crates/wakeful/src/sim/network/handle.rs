@@ -1,6 +1,7 @@
 //! [`Network`]: the lock around [`Net`], and what its calls wake and schedule.
 
 use super::links::{Blocked, LinkRule, Route};
+use super::log::{Logged, LoggedMessage};
 use super::state::{Dice, Net, Outbox, SocketId};
 use crate::driver::io_readiness::IoReadiness;
 use crate::sim::hash::EventKind;
@@ -31,6 +32,7 @@ struct NetworkState {
     net: Net,
     /// The readiness of the sockets that a task may wait for.
     sources: BTreeMap<SocketId, Arc<IoReadiness>>,
+    log: Vec<LoggedMessage>,
 }
 
 /// Makes the choices of the network with the oracle of its world.
@@ -55,7 +57,24 @@ impl EventTarget for Arrivals {
     }
 }
 
+impl NetworkState {
+    fn log(&mut self, at_ns: u64, step: u64, logged: Vec<Logged>) {
+        let at_now = |(passage, route, text)| LoggedMessage { at_ns, step, passage, route, text };
+        self.log.extend(logged.into_iter().map(at_now));
+    }
+}
+
 impl Network {
+    /// Keeps a log of all messages from now on.
+    pub(crate) fn keep_log(&self) {
+        self.lock().net.is_logged = true;
+    }
+
+    /// Takes the log.
+    pub(crate) fn take_log(&self) -> Vec<LoggedMessage> {
+        std::mem::take(&mut self.lock().log)
+    }
+
     fn lock(&self) -> MutexGuard<'_, NetworkState> {
         ignore_poison(self.state.lock())
     }
@@ -66,9 +85,12 @@ impl World {
     pub(crate) fn with_net<R>(&self, f: impl FnOnce(&mut Net, u64, &mut dyn Dice) -> R) -> R {
         let mut state = self.network.lock();
         let result = f(&mut state.net, self.now_ns(), &mut WorldDice(self));
-        let Outbox { ready, sent, delivered } = std::mem::take(&mut state.net.out);
+        let Outbox { ready, sent, delivered, logged } = std::mem::take(&mut state.net.out);
         let find = |(id, ready)| state.sources.get(&id).map(|source| (source.clone(), ready));
         let ready: Vec<_> = ready.into_iter().filter_map(find).collect();
+        if !logged.is_empty() {
+            state.log(self.now_ns(), self.steps(), logged);
+        }
         drop(state);
         for (after_ns, host, number) in sent {
             self.schedule(
@@ -111,13 +133,20 @@ impl World {
 
     /// Resets the connections of a host that is killed. Its sockets are of no use any more.
     pub(crate) fn kill_sockets(&self, host: HostId) {
-        let dead: Vec<_> = {
-            let state = self.network.lock();
-            let of_host = |id: &SocketId| state.net.sockets.get(id).map(|it| it.host) == Some(host);
-            state.sources.iter().filter(|(id, _)| of_host(id)).map(|(_, it)| it.clone()).collect()
-        };
+        let dead = self.sources_of(host);
         self.with_net(|net, now_ns, dice| net.kill_host(host, now_ns, dice));
         dead.iter().for_each(|source| source.shut_down());
+    }
+
+    /// Ends all waits for sockets of a host whose runtime has shut down.
+    pub(crate) fn shut_down_sources(&self, host: HostId) {
+        self.sources_of(host).iter().for_each(|source| source.shut_down());
+    }
+
+    fn sources_of(&self, host: HostId) -> Vec<Arc<IoReadiness>> {
+        let state = self.network.lock();
+        let of_host = |id: &SocketId| state.net.sockets.get(id).map(|it| it.host) == Some(host);
+        state.sources.iter().filter(|(id, _)| of_host(id)).map(|(_, it)| it.clone()).collect()
     }
 
     /// Changes what a link does, or all links.

@@ -143,6 +143,8 @@ impl Net {
         let Ok(state) = self.listener_mut(listener) else { return };
         if state.is_full() {
             state.waiting.push_back(connection);
+            // The listener's host drops the request, and the other one repeats it for some time.
+            self.begin_stall(EndId { connection, side: 0 });
             return;
         }
         state.requested.insert(connection);
@@ -198,7 +200,6 @@ impl Net {
     ) -> Result<(SocketId, Address), Errno> {
         let listener = self.listener_mut(id)?;
         let connection = listener.queue.pop_front().ok_or(Errno::AGAIN)?;
-        let next = listener.waiting.pop_front();
         let Socket { host, kind, .. } = *self.socket(id)?;
         let socket = self.open(host, kind);
         let end = EndId { connection, side: 1 };
@@ -206,10 +207,22 @@ impl Net {
         let accepted = self.connections.get_mut(&connection).ok_or(Errno::CONNABORTED)?;
         accepted.ends[1].socket = Some(socket);
         let peer = accepted.ends[0].address.clone();
-        if let Some(next) = next {
-            self.queue(id, next, now_ns, dice);
-        }
+        self.queue_next(id, now_ns, dice);
         Ok((socket, peer))
+    }
+
+    /// Answers the oldest request that waits for room, unless its host has given up.
+    fn queue_next(&mut self, id: SocketId, now_ns: u64, dice: &mut dyn Dice) {
+        while let Ok(listener) = self.listener_mut(id)
+            && let Some(next) = listener.waiting.pop_front()
+        {
+            if self.connections.get(&next).is_some_and(|it| it.ends[0].has_given_up()) {
+                self.close_unaccepted(next);
+                self.remove_if_over(EndId { connection: next, side: 0 });
+            } else {
+                return self.queue(id, next, now_ns, dice);
+            }
+        }
     }
 
     /// Marks the end as closed that no socket of the host has.

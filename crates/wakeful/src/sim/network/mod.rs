@@ -14,6 +14,7 @@
 //! - `state`: [`Net`], the sockets and connections of all hosts. It uses no runtime.
 //! - `stream`: how bytes travel. `connection`: the two ends. `listener`: how they begin. `datagram`: UDP.
 //! - `ports`: addresses, ports and names. `links`: latencies and faults.
+//! - `log`: the log of messages, if the run keeps one.
 //! - `handle`: [`Network`], the lock around [`Net`], and what it wakes and schedules.
 //! - `socket`: [`SimulatedSocket`].
 //!
@@ -25,6 +26,7 @@ mod datagram;
 mod handle;
 mod links;
 mod listener;
+mod log;
 mod ports;
 mod socket;
 mod state;
@@ -32,6 +34,7 @@ mod stream;
 
 pub(crate) use handle::Network;
 pub(crate) use links::{Blocked, LinkRule, Route};
+pub(crate) use log::{LoggedMessage, Passage};
 pub(crate) use ports::ip_of;
 pub(crate) use socket::{SimulatedSocket, inet};
 pub(crate) use state::{Address, Dice, SocketKind};

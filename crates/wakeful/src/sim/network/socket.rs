@@ -175,6 +175,13 @@ pub(crate) fn inet(address: Address) -> io::Result<SocketAddr> {
     }
 }
 
+/// Returns how many of `len` slices one call takes, as on Linux.
+fn len_of_slices(len: usize) -> usize {
+    /// `IOV_MAX`.
+    const MOST: usize = 1024;
+    len.min(MOST)
+}
+
 /// Connections.
 impl SimulatedSocket {
     /// Begins to connect. The socket becomes writable when it is connected, or when that has failed.
@@ -222,6 +229,8 @@ impl SimulatedSocket {
     #[cold]
     #[inline(never)]
     pub(crate) fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> SysResult<usize> {
+        let slices = len_of_slices(bufs.len());
+        let bufs = &mut bufs[..slices];
         let len = bufs.iter().map(|buf| buf.len()).sum();
         let mut bytes = Vec::new();
         let mut sink = |read: &[u8]| bytes.extend_from_slice(read);
@@ -247,6 +256,7 @@ impl SimulatedSocket {
     #[cold]
     #[inline(never)]
     pub(crate) fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> SysResult<usize> {
+        let bufs = &bufs[..len_of_slices(bufs.len())];
         let bytes: Vec<u8> = bufs.iter().flat_map(|buf| buf.iter().copied()).collect();
         self.write(&bytes)
     }

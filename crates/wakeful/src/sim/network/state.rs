@@ -4,6 +4,7 @@ use super::connection::{Connection, Segment};
 use super::datagram::DatagramSocket;
 use super::links::{Links, Route};
 use super::listener::Listener;
+use super::log::Logged;
 use super::ports::{Ports, Protocol, ip_of};
 use crate::driver::io_readiness::Readiness;
 use crate::sim::oracle::{ChoiceKind, HostId};
@@ -101,6 +102,8 @@ pub(crate) struct Outbox {
     pub(crate) sent: Vec<(u64, HostId, u64)>,
     /// What goes into the hash of the run.
     pub(crate) delivered: Vec<(HostId, u64)>,
+    /// What goes into the log.
+    pub(crate) logged: Vec<Logged>,
 }
 
 /// The sockets and connections of all hosts.
@@ -111,6 +114,8 @@ pub(crate) struct Net {
     pub(crate) sockets: BTreeMap<SocketId, Socket>,
     pub(crate) connections: BTreeMap<ConnectionId, Connection>,
     pub(crate) out: Outbox,
+    /// The run keeps a log of its messages.
+    pub(crate) is_logged: bool,
     /// How many hosts there are.
     pub(crate) hosts: u32,
     messages: BTreeMap<u64, Message>,

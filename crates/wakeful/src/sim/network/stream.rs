@@ -17,6 +17,7 @@
 //! 6. [`Net::resume`].
 
 use super::connection::{End, Segment};
+use super::log::Passage;
 use super::state::{Dice, EndId, Message, Net};
 use crate::driver::io_readiness::Readiness;
 use crate::sim::oracle::{ChoiceKind, HostId};
@@ -230,7 +231,7 @@ impl Net {
         }
     }
 
-    fn remove_if_over(&mut self, id: EndId) {
+    pub(super) fn remove_if_over(&mut self, id: EndId) {
         let Some(connection) = self.connections.get(&id.connection) else { return };
         let is_over = |end: &End| end.is_closed && end.stalled.is_empty();
         if connection.in_flight == 0 && connection.ends.iter().all(is_over) {
@@ -249,6 +250,7 @@ impl Net {
         now_ns: u64,
         dice: &mut dyn Dice,
     ) {
+        self.log_segment(Passage::Sent, id, &segment);
         let Some(connection) = self.connections.get_mut(&id.connection) else { return };
         let route = connection.route(id.side);
         let end = &mut connection.ends[id.side];
@@ -257,8 +259,7 @@ impl Net {
         if connection.is_unix || (is_first && self.links.is_immediate(route)) {
             self.deliver(id, segment, now_ns, dice);
         } else if !end.stalled.is_empty() || self.links.blocked(route).is_some() {
-            end.stalled.push_back(segment);
-            self.begin_stall(id);
+            self.stall(id, segment);
         } else {
             let delay = self.links.segment_delay(route, segment.len(), now_ns, dice);
             let arrival = (now_ns + delay).max(end.last_arrival_ns);
@@ -280,9 +281,7 @@ impl Net {
         let route = connection.route(id.side);
         let end = &mut connection.ends[id.side];
         if self.links.blocked(route).is_some() || !end.stalled.is_empty() {
-            end.stalled.push_back(segment);
-            self.begin_stall(id);
-            return;
+            return self.stall(id, segment);
         }
         self.deliver(id, segment, now_ns, dice);
         // Without the way back, the acknowledgement is lost.
@@ -291,8 +290,17 @@ impl Net {
         }
     }
 
+    /// Lets a segment of this end wait for the route.
+    fn stall(&mut self, id: EndId, segment: Segment) {
+        self.log_segment(Passage::Stalled, id, &segment);
+        if let Ok(end) = self.end_mut(id) {
+            end.stalled.push_back(segment);
+        }
+        self.begin_stall(id);
+    }
+
     /// Starts the time after which this end gives up, unless it runs.
-    fn begin_stall(&mut self, id: EndId) {
+    pub(super) fn begin_stall(&mut self, id: EndId) {
         let Ok(end) = self.end_mut(id) else { return };
         if end.is_stalled() || end.is_reset {
             return;
@@ -352,6 +360,7 @@ impl Net {
 
     /// Lets a segment that `id` has sent arrive at the peer.
     fn deliver(&mut self, id: EndId, segment: Segment, now_ns: u64, dice: &mut dyn Dice) {
+        self.log_segment(Passage::Arrived, id, &segment);
         let peer = id.peer();
         let Ok(end) = self.end_mut(peer) else { return };
         let (socket, host, is_shut) = (end.socket, end.host, end.is_shut);
@@ -360,6 +369,9 @@ impl Net {
             Segment::Accepted => {
                 if !end.is_closed && !end.is_reset {
                     end.is_established = true;
+                    if end.is_stalled() {
+                        end.stall_epoch += 1; // it waited for room in the queue of the listener
+                    }
                     self.set_ready(socket, Readiness::WRITABLE);
                 }
                 self.confirm(peer, now_ns, dice);

@@ -1,6 +1,7 @@
 //! Why a run has failed, and the result of a run.
 
 use crate::sim::hash::RunHash;
+use crate::sim::network::LoggedMessage;
 use crate::sim::oracle::{Choices, HostId};
 use crate::sim::world::World;
 use crate::sys::unwind::catch_and_forget;
@@ -86,6 +87,8 @@ pub(crate) struct RunResult {
     pub(crate) hosts: Vec<Arc<str>>,
     /// The simulated time.
     pub(crate) elapsed: Duration,
+    /// The log of messages, if the run has kept one.
+    pub(crate) messages: Vec<LoggedMessage>,
 }
 
 impl World {

@@ -115,6 +115,17 @@ enum HostEvent {
     Paused,
 }
 
+/// Returns the name of the event of a host with this payload.
+pub(crate) fn host_event_name(payload: u64) -> &'static str {
+    let events = [
+        (HostEvent::Down, "down"),
+        (HostEvent::Up, "up"),
+        (HostEvent::Resumed, "resumed"),
+        (HostEvent::Paused, "paused"),
+    ];
+    events.iter().find(|(event, _)| *event as u64 == payload).map_or("host", |(_, name)| name)
+}
+
 impl World {
     /// Adds a host, which is down.
     pub(crate) fn add_host(&self, name: &str, program: Option<Program>) -> HostId {

@@ -29,7 +29,9 @@ mod run;
 pub(crate) use events::EventTarget;
 pub use failure::FailureKind;
 pub(crate) use failure::{Failure, RunResult};
-pub(crate) use hosts::{HostRunner, Program, ProgramFuture, SimulatedHost, WorldHooks};
+pub(crate) use hosts::{
+    HostRunner, Program, ProgramFuture, SimulatedHost, WorldHooks, host_event_name,
+};
 pub(crate) use run::Stepped;
 
 use crate::driver::clock::simulated::WorldTime;
@@ -231,6 +233,7 @@ impl World {
             hosts: state.hosts.iter().map(|host| host.name.clone()).collect(),
             task_sites: state.task_sites.clone(),
             elapsed: self.elapsed(),
+            messages: Vec::new(),
         }
     }
 

@@ -287,7 +287,7 @@ impl State {
         let context = ChoiceContext { task: self.current_task, ..context };
         let range = Range::Below(1 + MAX_CUT);
         let cut = self.oracle.choose(ChoiceKind::Budget, host, range, context);
-        if index > 0 || cut > 0 {
+        if index > 0 || cut > 0 || self.hash.keeps_all() {
             let site = || runner.task_site(index as usize);
             self.task_sites.entry(self.current_task).or_insert_with(site);
         }
