@@ -53,7 +53,9 @@ struct Disk {
     version: Version,
 }
 
-/// A message: its kind, the term and the number of the sender, and a version. An answer has the kind [`YES`] or [`NO`].
+/// A message: its kind, the term and the number of the sender, and a version.
+///
+/// An answer has the kind [`YES`] or [`NO`].
 #[derive(Clone, Copy, Debug)]
 struct Message {
     kind: u64,
