@@ -1,7 +1,8 @@
 //! The bugs of the catalogue are found within the stated number of seeds, and their fixed twins are
 //! silent.
 
-use wakeful::sim::{ExploreError, Explorer, FailureKind};
+use std::process::Command;
+use wakeful::sim::{ExploreError, Explorer, FailureKind, Outcome, Simulation};
 
 #[path = "../examples/simulation/mod.rs"]
 #[allow(dead_code, reason = "the example prints what a bug is about")]
@@ -88,4 +89,61 @@ tests! {
     order_across_senders: Panic, 1;
     lost_update: Always, 2;
     expired_lease: Always, 2;
+    read_exact_in_select: Panic, 2;
+    one_read_one_message: Panic, 2;
+    applied_twice: Always, 2;
+    no_quorum: Always, 2;
+    retry_storm: Eventually, 2;
+}
+
+/// Set in a child process to the bug and the seed to run.
+const CHILD: &str = "WAKEFUL_TEST_SIM_CHILD";
+
+/// Returns the hash, the choices and the text of a run.
+fn text_of(outcome: &Outcome) -> String {
+    format!("hash {:016x}\n{}\n{outcome}\nend", outcome.hash(), outcome.choices())
+}
+
+fn run_buggy(name: &str, seed: u64) -> Outcome {
+    let entry = entry(name);
+    Simulation::new(seed).run(|sim| (entry.program)(sim, Twin::Buggy))
+}
+
+/// Asserts that the first failing seed of a bug is the same run in new processes: three, or as many as
+/// `WAKEFUL_REPLAYS` says.
+#[track_caller]
+fn assert_replays(test: &str, name: &str) {
+    if let Ok(seed) = std::env::var(CHILD) {
+        println!("{}", text_of(&run_buggy(name, seed.parse().unwrap())));
+        return;
+    }
+    let fails = |seed: &u64| run_buggy(name, *seed).failure().is_some();
+    let seed = (0..500).find(fails).expect("the bug is found within 500 seeds");
+    let expected = text_of(&run_buggy(name, seed));
+    let replays = std::env::var("WAKEFUL_REPLAYS").map_or(3, |it| it.parse().unwrap());
+    for _ in 0..replays {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args([test, "--exact", "--nocapture"])
+            .env(CHILD, seed.to_string())
+            .output()
+            .unwrap();
+        let printed = String::from_utf8(child.stdout).unwrap();
+        assert!(printed.contains(&expected), "{expected}\nis not in\n{printed}");
+    }
+    println!("{name}: {replays} equal replays of seed {seed}");
+}
+
+#[test]
+fn replays_of_bytes_that_are_lost_are_equal() {
+    assert_replays("replays_of_bytes_that_are_lost_are_equal", "read_exact_in_select");
+}
+
+#[test]
+fn replays_of_a_payment_that_is_made_twice_are_equal() {
+    assert_replays("replays_of_a_payment_that_is_made_twice_are_equal", "applied_twice");
+}
+
+#[test]
+fn replays_of_two_leaders_are_equal() {
+    assert_replays("replays_of_two_leaders_are_equal", "no_quorum");
 }

@@ -1,7 +1,11 @@
 //! The catalogue: bugs that simulations find, each with a fixed twin.
 
 pub mod clocks;
+pub mod clusters;
+pub mod history;
 pub mod races;
+pub mod register;
+pub mod streams;
 pub mod waits;
 
 use std::pin::Pin;
@@ -52,4 +56,9 @@ entries! {
     races::order_across_senders, 50, "an order that is assumed across two senders";
     races::lost_update, 50, "read, await, write";
     clocks::expired_lease, 50, "a lease by wall clock, without a fencing token";
+    streams::read_exact_in_select, 50, "`read_exact` in a loop with `select!`, which drops it with bytes that it has read";
+    streams::one_read_one_message, 50, "one read is taken for one message";
+    streams::applied_twice, 100, "a request that is repeated after a time-out is applied twice";
+    clusters::no_quorum, 50, "a leader that is elected without a quorum";
+    clusters::retry_storm, 50, "clients that repeat their requests without waiting longer each time";
 }

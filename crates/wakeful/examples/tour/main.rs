@@ -16,6 +16,7 @@ mod gallery;
 mod guide;
 mod network;
 mod programs;
+mod simulation;
 mod strengths;
 mod together;
 mod tutorial;
@@ -30,11 +31,16 @@ fn main() -> ExitCode {
         return why::everything_waits();
     }
     let mut guide = guide::Guide::new();
+    if simulation::is_repeated() {
+        simulation::chapters(&mut guide);
+        return guide.farewell();
+    }
     tutorial::chapters(&mut guide);
     together::chapters(&mut guide);
     network::chapters(&mut guide);
     files::chapters(&mut guide);
     strengths::chapters(&mut guide);
+    simulation::chapters(&mut guide);
     why::chapters(&mut guide);
     guide.farewell()
 }
