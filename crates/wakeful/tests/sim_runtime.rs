@@ -437,3 +437,34 @@ fn a_simulated_runtime_needs_no_thread_and_does_not_touch_others() {
     other.block_on(async { sleep(ms(1)).await });
     assert!(began.elapsed() >= ms(1));
 }
+
+/// A descriptor's number depends on what else the process has open.
+#[test]
+fn the_text_of_a_socket_names_no_descriptor() {
+    let text = simulated(0).block_on(async {
+        let listener = wakeful::net::TcpListener::bind("0.0.0.0:80").await.unwrap();
+        let unbound = wakeful::net::TcpSocket::new_v4().unwrap();
+        let unix = wakeful::net::UnixSocket::new_stream().unwrap();
+        format!("{listener:?} {unbound:?} {unix:?}")
+    });
+    assert_eq!(text.matches("SimulatedSocket { id: ").count(), 3, "{text}");
+    assert!(!text.contains("fd:"), "{text}");
+}
+
+#[test]
+fn a_socket_of_the_kernel_does_not_connect() {
+    use std::os::fd::{FromRawFd, IntoRawFd};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let addr = listener.local_addr().unwrap();
+    let plain = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    plain.set_nonblocking(true).unwrap();
+    let refused = simulated(0).block_on(async move {
+        // SAFETY: the descriptor is that of a socket, and has no other owner.
+        let socket = unsafe { wakeful::net::TcpSocket::from_raw_fd(plain.into_raw_fd()) };
+        socket.connect(addr).await.unwrap_err()
+    });
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
+    assert!(refused.to_string().contains("`TcpSocket` made from a descriptor"), "{refused}");
+    assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+}

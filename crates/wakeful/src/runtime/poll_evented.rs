@@ -225,7 +225,10 @@ impl<S: IoObject> Drop for PollEvented<S> {
 
 impl<S: IoObject + fmt::Debug> fmt::Debug for PollEvented<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
+        match self.io() {
+            Io::Kernel(io) => io.fmt(f),
+            Io::Simulated(socket) => socket.fmt(f),
+        }
     }
 }
 

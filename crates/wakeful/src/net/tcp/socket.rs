@@ -4,6 +4,7 @@ use super::{TcpListener, TcpStream};
 use crate::driver::io_readiness::Readiness;
 use crate::net::simulated;
 use crate::runtime::poll_evented::{BOTH, PollEvented};
+use crate::runtime::simulated::refuse_in_simulation;
 use crate::sim::network::{SimulatedSocket, SocketKind};
 use crate::task::wait_kind::WaitKind;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -206,6 +207,7 @@ impl TcpSocket {
             socket.set_stand_in(net::TcpStream::from(self.socket));
             return connect_simulated(socket, addr, site).await;
         }
+        refuse_in_simulation("`connect` of a `TcpSocket` made from a descriptor")?;
         if let Err(error) = self.socket.connect(&addr.into())
             && error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error())
             && error.kind() != io::ErrorKind::Interrupted
@@ -320,7 +322,10 @@ fn not_ip() -> io::Error {
 
 impl fmt::Debug for TcpSocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.socket.fmt(f)
+        match &self.simulated {
+            Some(socket) => socket.fmt(f),
+            None => self.socket.fmt(f),
+        }
     }
 }
 

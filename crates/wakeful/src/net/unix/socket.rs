@@ -7,6 +7,7 @@ use crate::sim::network::{SimulatedSocket, SocketKind};
 use crate::sys::eintr::uninterrupted;
 use rustix::io::Errno;
 use socket2::{Domain, Socket, Type};
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::panic::Location;
@@ -32,7 +33,6 @@ use std::path::Path;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct UnixSocket {
     socket: Socket,
     /// In a simulation, `socket` only keeps the options.
@@ -218,6 +218,7 @@ impl UnixSocket {
             socket.connect_name(&simulated::name_of(&addr.0))?;
             return Ok(UnixStream::register_simulated(socket, site));
         }
+        refuse_in_simulation("`connect` of a `UnixSocket` made from a descriptor")?;
         let addr = addr.to_raw()?;
         uninterrupted(|| match rustix::net::connect(&self.socket, &addr) {
             Err(Errno::INPROGRESS) => Ok(()),
@@ -260,6 +261,15 @@ impl UnixSocket {
     /// Returns an error with `message` if the socket is of this type.
     fn reject_type(&self, kind: Type, message: &'static str) -> io::Result<()> {
         if self.socket.r#type()? == kind { Err(io::Error::other(message)) } else { Ok(()) }
+    }
+}
+
+impl fmt::Debug for UnixSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.simulated {
+            Some(socket) => socket.fmt(f),
+            None => self.socket.fmt(f),
+        }
     }
 }
 
