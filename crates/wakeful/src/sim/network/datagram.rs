@@ -134,9 +134,12 @@ impl Net {
         }
         let len = datagram.bytes.len();
         let fragments = len.div_ceil(FRAGMENT).max(1);
-        for delay in self.links.datagram_delays(route, len, fragments, now_ns, dice) {
-            self.send(delay, route.0, Message::Datagram(datagram.clone()));
+        let delays = self.links.datagram_delays(route, len, fragments, now_ns, dice);
+        let Some((last, others)) = delays.split_last() else { return };
+        for delay in others {
+            self.send(*delay, route.0, Message::Datagram(datagram.clone()));
         }
+        self.send(*last, route.0, Message::Datagram(datagram));
     }
 
     /// Delivers a datagram to the socket that has its address.

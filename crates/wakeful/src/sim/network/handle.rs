@@ -9,7 +9,6 @@ use crate::sim::world::{EventTarget, World};
 use crate::sys::sync::ignore_poison;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
 /// The network of a world.
 ///
@@ -64,24 +63,19 @@ impl Network {
 impl World {
     /// Calls `f` with the network, the time and the oracle. Then wakes and schedules what follows.
     pub(crate) fn with_net<R>(&self, f: impl FnOnce(&mut Net, u64, &mut dyn Dice) -> R) -> R {
-        let mut state = self.network.lock();
+        let mut locked = self.network.lock();
+        let state = &mut *locked;
         let result = f(&mut state.net, self.now_ns(), &mut WorldDice(self));
-        let Outbox { ready, sent, delivered } = std::mem::take(&mut state.net.out);
-        let find = |(id, ready)| state.sources.get(&id).map(|source| (source.clone(), ready));
-        let ready: Vec<_> = ready.into_iter().filter_map(find).collect();
-        drop(state);
-        for (after_ns, host, number) in sent {
-            self.schedule(
-                Duration::from_nanos(after_ns),
-                host,
-                self.network.arrivals.clone(),
-                number,
-            );
+        let Outbox { ready, sent, delivered } = &mut state.net.out;
+        if !(sent.is_empty() && delivered.is_empty()) {
+            self.post(sent.drain(..), delivered.drain(..), &self.network.arrivals);
         }
-        for (host, hash) in delivered {
-            self.record(host, EventKind::Delivery, hash, None);
-        }
-        for (source, ready) in ready {
+        let find = |(id, ready)| Some((state.sources.get(&id)?.clone(), ready));
+        let mut ready = ready.drain(..).filter_map(find);
+        // Usually there is at most one.
+        let (first, more) = (ready.next(), ready.collect::<Vec<_>>());
+        drop(locked);
+        for (source, ready) in first.into_iter().chain(more) {
             source.add(ready);
         }
         result
