@@ -239,6 +239,23 @@ impl World {
         }
     }
 
+    /// Takes the result of the run, which has ended. The world keeps its failure alone.
+    pub(crate) fn take_result(&self) -> RunResult {
+        let mut state = self.lock();
+        RunResult {
+            seed: self.seed,
+            strategy: state.oracle.strategy_name(),
+            failure: state.failure.clone(),
+            choice_count: state.oracle.count(),
+            choices: state.oracle.take_made(),
+            hash: std::mem::replace(&mut state.hash, RunHash::new(None)),
+            polls: state.polls,
+            hosts: state.hosts.iter().map(|host| host.name.clone()).collect(),
+            task_sites: std::mem::take(&mut state.task_sites),
+            elapsed: self.elapsed(),
+        }
+    }
+
     /// Fails the run. The first failure stays.
     pub(crate) fn fail(&self, kind: FailureKind, host: HostId, text: String) {
         let at = self.elapsed();
