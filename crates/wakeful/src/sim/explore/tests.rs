@@ -184,3 +184,24 @@ fn a_state_of_the_thread_that_its_image_does_not_show_is_found_by_comparing() {
     let threads = threads_of(150, program);
     assert!((50..120).contains(&threads), "{threads}: the first 101 runs have few");
 }
+
+#[test]
+fn a_blocked_poll_ends_the_search_and_its_thread_makes_no_further_run() {
+    static GATE: Mutex<()> = Mutex::new(());
+    static LAST_SEED: AtomicU64 = AtomicU64::new(0);
+    let gate = ignore_poison(GATE.lock());
+    let explorer = Explorer::new("explore::tests::blocked").seeds(10).strategy("fifo");
+    let explorer = explorer.configure(|run| run.blocked_after(Duration::from_secs(1)));
+    let found = explorer.run(|sim| async move {
+        LAST_SEED.store(sim.seed(), Relaxed);
+        if sim.seed() == 3 {
+            drop(ignore_poison(GATE.lock()));
+        }
+    });
+    let error = found.unwrap_err();
+    assert_eq!((error.kind(), error.runs()), (Some(FailureKind::BlockedPoll), 4), "{error}");
+    drop(gate);
+    // Real time: a run that must not begin gives no sign.
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(LAST_SEED.load(Relaxed), 3);
+}
