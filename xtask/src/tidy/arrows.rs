@@ -26,7 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("telemetry", &["sys", "task", "driver"]),
     ("sim",       &["sys", "task", "driver"]),
     // The scheduler notifies the watchdog, which acts on schedulers.
-    ("sim/explore", &["sys", "task", "sim", "inspect"]),
+    ("sim/explore", &["sys", "task", "sim", "inspect", "sync", "time"]),
     ("sim/api",   &["sys", "task", "driver", "sim", "inspect", "runtime", "sync"]),
     ("scheduler", &["sys", "task", "wait", "queue", "driver", "telemetry", "sim", "watchdog"]),
     ("watchdog",  &["sys", "task", "wait", "queue", "driver", "telemetry", "scheduler"]),

@@ -362,6 +362,11 @@ impl Oracle {
         &self.made
     }
 
+    /// Takes the choices so far that were not benign.
+    pub(crate) fn take_made(&mut self) -> Choices {
+        std::mem::take(&mut self.made)
+    }
+
     /// Returns how many choices were made so far, benign ones included.
     pub(crate) fn count(&self) -> u64 {
         self.count

@@ -4,29 +4,34 @@
 //! processes, but two processes that make the same run have to print the same text. So a run counts the
 //! resources that its texts show: the first one is `#1`.
 //!
-//! A run has a thread of its own, so the numbers belong to the thread.
+//! A thread makes one run at a time, so the numbers belong to the thread.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+/// The number of each address.
+#[derive(Default)]
+struct Numbers(BTreeMap<u64, usize>);
+
 thread_local! {
-    /// The number of each address. `None` outside of runs.
-    static SHOWN: RefCell<Option<BTreeMap<u64, usize>>> = const { RefCell::new(None) };
+    /// The numbers of the present run. `None` outside of runs. Boxed, so that it has no words without a value:
+    /// those would differ after each run (`sys::thread_image`).
+    static SHOWN: RefCell<Option<Box<Numbers>>> = const { RefCell::new(None) };
 }
 
 /// Makes the calling thread count the resources that its texts show. Forgets those of an earlier run.
 #[cfg(all(feature = "rt", feature = "sync"))]
 pub(super) fn start_run() {
-    SHOWN.set(Some(BTreeMap::new()));
+    SHOWN.set(Some(Box::default()));
 }
 
 /// Returns the text for the resource with this address: a count in a run, else the address.
 pub(crate) fn text_of(address: u64) -> String {
-    let count = |shown: &RefCell<Option<BTreeMap<u64, usize>>>| {
+    let count = |shown: &RefCell<Option<Box<Numbers>>>| {
         let mut shown = shown.borrow_mut();
         let shown = shown.as_mut()?;
-        let next = shown.len() + 1;
-        Some(*shown.entry(address).or_insert(next))
+        let next = shown.0.len() + 1;
+        Some(*shown.0.entry(address).or_insert(next))
     };
     // A thread that ends shows addresses.
     let number = SHOWN.try_with(count).ok().flatten();

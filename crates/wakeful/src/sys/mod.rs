@@ -6,7 +6,8 @@
 //!   late the kernel may wake it. [`timer_fd`]: a time limit that other threads can change.
 //! - [`thread_registry`], [`thread_state`], [`backtrace`]: which threads belong to runtimes, what a
 //!   thread is doing, and where. [`system_call`]: what it waits for in the kernel. [`join`]: joins
-//!   ended threads. [`signal_mask`]: which signals have a handler.
+//!   ended threads. [`signal_mask`]: which signals have a handler. `thread_image`: what code has left in
+//!   the thread-locals of a thread.
 //! - [`eintr`]: repeats interrupted system calls. [`unwind`]: catches panics of foreign code.
 //! - [`own_memory`]: reads memory through the kernel. [`mapped_file`]: a file in memory.
 //!   [`descriptor`]: describes a file descriptor.
@@ -36,6 +37,8 @@ pub(crate) mod spin_lock;
 pub(crate) mod spin_window;
 pub(crate) mod sync;
 pub(crate) mod system_call;
+#[cfg(all(feature = "rt", feature = "sync"))]
+pub(crate) mod thread_image;
 pub(crate) mod thread_registry;
 #[cfg(not(any(all(test, loom), miri)))]
 pub(crate) mod thread_state;

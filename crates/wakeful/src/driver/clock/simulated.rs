@@ -62,14 +62,22 @@ const MILLION: i128 = 1_000_000;
 
 impl Rate {
     fn elapsed_at(&self, world_ns: u64) -> u64 {
-        let passed = i128::from(world_ns.saturating_sub(self.since_ns));
+        let passed = world_ns.saturating_sub(self.since_ns);
+        if self.drift_ppm == 0 {
+            return self.elapsed_ns.saturating_add(passed);
+        }
+        let passed = i128::from(passed);
         let passed = passed * (MILLION + i128::from(self.drift_ppm)) / MILLION;
         self.elapsed_ns.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX))
     }
 
     /// Returns the first time of the world at which the clock shows `elapsed_ns` or more.
     fn reached_at(&self, elapsed_ns: u64) -> u64 {
-        let left = i128::from(elapsed_ns.saturating_sub(self.elapsed_ns)) * MILLION;
+        let left = elapsed_ns.saturating_sub(self.elapsed_ns);
+        if self.drift_ppm == 0 {
+            return self.since_ns.saturating_add(left);
+        }
+        let left = i128::from(left) * MILLION;
         let rate = MILLION + i128::from(self.drift_ppm);
         let world = (left + rate - 1) / rate;
         self.since_ns.saturating_add(u64::try_from(world).unwrap_or(u64::MAX))

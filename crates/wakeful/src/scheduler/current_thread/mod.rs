@@ -391,9 +391,13 @@ impl CurrentThread {
 
     /// Unparks the holder, so that it reads its timers and the clock again.
     pub(crate) fn wake_holder(&self) {
-        if !self.is_held_here()
-            && let Some(holder) = &*self.holder.lock()
-        {
+        if self.is_held_here() {
+            return;
+        }
+        if let Some(host) = &self.base.config.env.simulated {
+            return host.world.note_first_timer(host.id);
+        }
+        if let Some(holder) = &*self.holder.lock() {
             holder.unpark();
         }
     }

@@ -5,6 +5,7 @@ mod host;
 #[cfg(feature = "net")]
 mod network;
 mod outcome;
+mod own_thread;
 mod sim_handle;
 mod simulation;
 pub(in crate::sim) mod timeline;
@@ -14,6 +15,7 @@ pub use host::{Host, HostClock};
 #[cfg(feature = "net")]
 pub use network::{Link, NamedHost, Network};
 pub use outcome::Outcome;
+pub(in crate::sim) use own_thread::{Ended, Watch, on_own_thread};
 pub use sim_handle::{ProgramOutput, Sim};
 pub use simulation::Simulation;
 

@@ -1,7 +1,7 @@
 //! [`Outcome`]: the result of a simulated run.
 
 use crate::sim::hash::{BLOCK, Difference, Event, first_difference};
-use crate::sim::world::{FailureKind, RunResult};
+use crate::sim::world::{FailureKind, RunResult, World};
 use std::fmt;
 use std::time::Duration;
 
@@ -17,6 +17,11 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Returns the outcome of a run, as far as it has got.
+    pub(super) fn of(world: &World) -> Self {
+        Self { text: world.failure_text(), result: world.result() }
+    }
+
     /// Returns why the run has failed, or `None` if its program has returned.
     ///
     /// # Examples

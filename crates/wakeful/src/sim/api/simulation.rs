@@ -1,22 +1,17 @@
 //! [`Simulation`]: runs a program once, in an order that a seed decides.
 
 use super::sim_handle::{ProgramOutput, Sim};
-use super::{Outcome, sim_handle, timeline};
-use crate::inspect::stack_text;
+use super::{Ended, Outcome, Watch, on_own_thread, sim_handle, timeline};
 use crate::runtime::{Builder, LocalOptions, OrphanPolicy};
 use crate::sim::hash::RunHash;
 use crate::sim::oracle::HostId;
 use crate::sim::oracle::{Choices, Fifo, Random, Replay, Strategy};
 use crate::sim::shown_numbers;
-use crate::sim::world::{FailureKind, World, WorldSettings};
-use crate::sys::backtrace::current_tid;
-use crate::task::enter_guard;
+use crate::sim::world::{World, WorldSettings};
+use crate::task::futile;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
 use std::time::Duration;
 
 /// How many events of a run are kept, to find the first one in which it differs from another run.
@@ -269,8 +264,30 @@ impl Simulation {
         F: FnOnce(Sim) -> Fut + Send + 'static,
         Fut: Future<Output: ProgramOutput> + 'static,
     {
-        enter_guard::check_may_block();
-        let site = Location::caller();
+        let (site, limit) = (Location::caller(), self.limit());
+        let run = move |watch: &Watch| self.run_here(watch, site, program);
+        match on_own_thread(limit, run) {
+            Ended::Returned(outcome) => outcome,
+            Ended::Blocked(outcome) => *outcome,
+        }
+    }
+
+    /// Returns after how much real time a run fails in which no step ends.
+    pub(in crate::sim) fn limit(&self) -> Duration {
+        self.blocked_after
+    }
+
+    /// Runs the program on the calling thread, which `watch` is for. `site`: the caller, for reports.
+    pub(in crate::sim) fn run_here<F, Fut>(
+        self,
+        watch: &Watch,
+        site: &'static Location<'static>,
+        program: F,
+    ) -> Outcome
+    where
+        F: FnOnce(Sim) -> Fut + 'static,
+        Fut: Future<Output: ProgramOutput> + 'static,
+    {
         let settings = WorldSettings {
             is_supervised: true,
             allows_observed_panics: self.allows_observed_panics,
@@ -283,21 +300,16 @@ impl Simulation {
         if self.timeline.is_some() {
             world.network.keep_log();
         }
-        let (ended, end) = mpsc::channel();
+        watch.begin_run(&world);
         let (sim, seed) = (Sim { world: world.clone() }, self.seed);
-        let run = move || {
-            let _ = ended.send(Message::Thread(current_tid()));
-            run_here(seed, sim, program, site);
-            let _ = ended.send(Message::Ended);
-        };
-        let thread = thread::Builder::new().name("wakeful-sim".to_owned()).spawn(run);
-        let thread = thread.expect("the operating system refuses a thread for the simulation");
-        if supervise(&world, &end, self.blocked_after)
-            && let Err(payload) = thread.join()
-        {
+        let run = AssertUnwindSafe(|| run_program(seed, sim, program, site));
+        if let Err(payload) = catch_unwind(run) {
             world.fail_panic(HostId::WORLD, "a destructor at the end of the run", payload);
         }
-        let mut outcome = Outcome { text: world.failure_text(), result: world.result() };
+        // The thread may make another run, with tasks of the same ids.
+        futile::forget_results();
+        watch.end_run();
+        let mut outcome = Outcome { text: world.failure_text(), result: world.take_result() };
         if let Some(path) = &self.timeline {
             outcome.result.messages = world.network.take_log();
             let written = timeline::write(&outcome.result, path);
@@ -308,15 +320,8 @@ impl Simulation {
     }
 }
 
-/// What the thread of a run tells its supervisor.
-enum Message {
-    /// The kernel's id of the thread.
-    Thread(i32),
-    Ended,
-}
-
 /// Runs the program on the calling thread. The world has the failure, if there is one.
-fn run_here<F, Fut>(seed: u64, sim: Sim, program: F, site: &'static Location<'static>)
+fn run_program<F, Fut>(seed: u64, sim: Sim, program: F, site: &'static Location<'static>)
 where
     F: FnOnce(Sim) -> Fut + 'static,
     Fut: Future<Output: ProgramOutput> + 'static,
@@ -355,29 +360,4 @@ where
         _ => {}
     }
     drop(runtime);
-}
-
-/// Waits for the end of a run. Fails it if a step of it does not end. Returns whether it has ended.
-fn supervise(world: &Arc<World>, end: &mpsc::Receiver<Message>, blocked_after: Duration) -> bool {
-    let (mut steps, mut thread) = (world.steps(), 0);
-    loop {
-        match end.recv_timeout(blocked_after) {
-            Ok(Message::Thread(id)) => thread = id,
-            Ok(Message::Ended) | Err(RecvTimeoutError::Disconnected) => return true,
-            Err(RecvTimeoutError::Timeout) => {
-                let now = world.steps();
-                if std::mem::replace(&mut steps, now) == now {
-                    let (host, task) = world.running();
-                    let stack = stack_text(thread).join("\n    ");
-                    let text = format!(
-                        "a poll of task {task} has not returned for {blocked_after:?} of real time: \
-                         it blocks the thread of the simulation, or it computes without an end\n    \
-                         {stack}"
-                    );
-                    world.fail(FailureKind::BlockedPoll, host, text);
-                    return false;
-                }
-            }
-        }
-    }
 }

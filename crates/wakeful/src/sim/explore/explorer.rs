@@ -2,14 +2,12 @@
 
 use super::quiet::Panics;
 use super::{ExploreError, Plan, Search};
-use crate::sim::api::{Outcome, ProgramOutput, Sim, Simulation};
+use crate::sim::api::{Outcome, ProgramOutput, Sim, Simulation, Watch};
 use crate::sim::strategy::swarm::OrderKind;
 use crate::sim::world::FailureKind;
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// How long a poll may take in real time, if it may stop in a debugger.
-const UNLIMITED: Duration = Duration::from_secs(1 << 30);
 
 /// Polls that are cut short do little, so a run may make ten times more of them at one time.
 const LIVELOCK_AFTER: u64 = 1_000_000;
@@ -187,12 +185,20 @@ impl Explorer {
     {
         let Self { name, first_seed, seeds, order, configure } = self;
         let program = Arc::new(program);
-        let program = Arc::new(move |plan| run_once(plan, configure, program.clone()));
-        Search { name, first_seed, seeds, order, program, is_guarded: true }.start()
+        let limit = configure(Simulation::new(first_seed)).limit();
+        let program =
+            Arc::new(move |plan, watch: &Watch| run_once(plan, configure, program.clone(), watch));
+        Search { name, first_seed, seeds, order, program, limit, is_guarded: true }.start()
     }
 }
 
-fn run_once<F, Fut>(plan: Plan, configure: fn(Simulation) -> Simulation, program: Arc<F>) -> Outcome
+/// Makes a run on the calling thread, which `watch` is for.
+pub(super) fn run_once<F, Fut>(
+    plan: Plan,
+    configure: fn(Simulation) -> Simulation,
+    program: Arc<F>,
+    watch: &Watch,
+) -> Outcome
 where
     F: Fn(Sim) -> Fut + Send + Sync + 'static,
     Fut: Future<Output: ProgramOutput> + 'static,
@@ -204,10 +210,9 @@ where
         Some(path) => simulation.timeline(path),
         None => simulation,
     };
-    let simulation = if is_guarded { simulation } else { simulation.blocked_after(UNLIMITED) };
     let panics = Panics::default();
     let collected = panics.clone();
-    let mut outcome = simulation.run(move |sim| {
+    let mut outcome = simulation.run_here(watch, Location::caller(), move |sim| {
         if is_guarded {
             collected.collect();
         }
@@ -238,6 +243,12 @@ pub struct Explored {
 }
 
 impl Explored {
+    /// Counts a run that has passed.
+    pub(super) fn count(&mut self, outcome: &Outcome) {
+        self.runs += 1;
+        self.simulated += outcome.elapsed();
+    }
+
     /// Returns how many seeds were run.
     ///
     /// # Examples

@@ -12,6 +12,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const FOLDER: &str = "wakeful-sim";
 
@@ -52,7 +53,25 @@ fn file_stem(test: &str) -> String {
 /// The seed that runs, on disk. Removed at the end of the search.
 pub(super) struct RunningFile {
     /// `None` if the file cannot be written. The search goes on without it.
-    file: Option<(File, PathBuf)>,
+    file: Option<(Arc<File>, PathBuf)>,
+}
+
+/// Writes to a [`RunningFile`], on any thread.
+#[derive(Clone)]
+pub(super) struct SeedWriter(Option<Arc<File>>);
+
+impl SeedWriter {
+    /// Writes the seed that is about to run.
+    pub(super) fn write(&self, seed: u64) {
+        let Some(file) = &self.0 else { return };
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        // Always of one length, so that no part of a longer one stays.
+        let mut line = *b"WAKEFUL_SIM_SEED=0x0000000000000000\n";
+        for (at, digit) in line[19..35].iter_mut().enumerate() {
+            *digit = DIGITS[(seed >> (60 - 4 * at)) as usize & 15];
+        }
+        let _ = file.write_all_at(&line, 0);
+    }
 }
 
 impl RunningFile {
@@ -60,15 +79,12 @@ impl RunningFile {
         let folder = target_folder().join(FOLDER);
         let path = folder.join(format!("{}.running", file_stem(test)));
         let file = fs::create_dir_all(&folder).and_then(|()| File::create(&path));
-        Self { file: file.ok().map(|file| (file, path)) }
+        Self { file: file.ok().map(|file| (Arc::new(file), path)) }
     }
 
-    /// Writes the seed that is about to run.
-    pub(super) fn write(&self, seed: u64) {
-        if let Some((file, _)) = &self.file {
-            // Always of one length, so that no part of a longer one stays.
-            let _ = file.write_all_at(format!("WAKEFUL_SIM_SEED={seed:#018x}\n").as_bytes(), 0);
-        }
+    /// Returns a writer of this file.
+    pub(super) fn writer(&self) -> SeedWriter {
+        SeedWriter(self.file.as_ref().map(|(file, _)| file.clone()))
     }
 }
 
@@ -141,8 +157,8 @@ mod tests {
     fn the_running_seed_is_on_disk_while_it_runs() {
         let running = RunningFile::create("files::running");
         let path = running.file.as_ref().unwrap().1.clone();
-        running.write(0xffff_ffff_ffff_ffff);
-        running.write(0x51e3);
+        running.writer().write(0xffff_ffff_ffff_ffff);
+        running.writer().write(0x51e3);
         assert_eq!(fs::read_to_string(&path).unwrap(), "WAKEFUL_SIM_SEED=0x00000000000051e3\n");
         drop(running);
         assert!(!path.exists());

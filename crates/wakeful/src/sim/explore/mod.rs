@@ -1,7 +1,7 @@
 //! Exploration: runs a program under many seeds, until one of them fails.
 //!
 //! ```text
-//!   Search::start ──► profile run ──► seed 0, 1, 2 …   each on a fresh thread
+//!   Search::start ──► profile run ──► seed 0, 1, 2 …   many on one thread (batch.rs)
 //!                                       │ fails
 //!                                       ▼
 //!               run it again, compare the hashes (determinism.rs)
@@ -16,17 +16,21 @@
 //! - [`explorer`]: what a user calls, and what `#[wakeful::sim]` expands to.
 //! - [`settings`] reads the environment variables. [`progress`] prints the progress line, and [`quiet`]
 //!   keeps the panics of the runs from standard error.
+//! - [`seeds`]: the runs of a search. [`known_words`]: which thread-locals a run may change.
 //! - [`preemptions`] finds the lines at which tasks were preempted.
 //! - A [`Program`] makes one run, as a [`Plan`] says.
 
+mod batch;
 mod confirm;
 mod determinism;
 mod explorer;
 mod files;
+mod known_words;
 mod preemptions;
 mod progress;
 mod quiet;
 mod report;
+mod seeds;
 mod settings;
 mod words;
 
@@ -35,21 +39,23 @@ pub use explorer::run_test;
 pub use explorer::{Explored, Explorer};
 pub use report::ExploreError;
 
-use crate::sim::api::Outcome;
+use crate::sim::api::{Ended, Outcome, Watch, on_own_thread};
 use crate::sim::oracle::{Choices, Replay, Strategy};
 use crate::sim::shrink::{Attempt, shrink};
-use crate::sim::strategy::dfs::{Dfs, Path};
 use crate::sim::strategy::profile::{Profile, Profiler};
-use crate::sim::strategy::swarm::{OrderKind, swarm};
+use crate::sim::strategy::swarm::OrderKind;
 use crate::sim::world::{Failure, FailureKind};
-use crate::sys::sync::ignore_poison;
+use batch::Batch;
 use files::RunningFile;
+use known_words::known_words;
 use preemptions::Preemptions;
 use progress::Progress;
 use report::{Cause, Shrunk};
+use seeds::{BySeed, DepthFirst, Seeds};
 use settings::Repeat;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// How one run is made.
@@ -67,10 +73,18 @@ pub(super) struct Plan {
 }
 
 /// A program that can be run again and again.
-type Program = Arc<dyn Fn(Plan) -> Outcome + Send + Sync>;
+type Program = Arc<dyn Fn(Plan, &Watch) -> Outcome + Send + Sync>;
 
 /// Every seed whose number is a multiple of this is run twice.
 const COMPARED: u64 = 100;
+
+/// The limit of a run that may stop in a debugger.
+const UNLIMITED: Duration = Duration::from_secs(1 << 30);
+
+/// Returns whether the run of this number is made twice.
+fn is_compared(number: u64) -> bool {
+    number.is_multiple_of(COMPARED)
+}
 
 /// The limits of shrinking: runs, and real time.
 const SHRINK_RUNS: u32 = 2_000;
@@ -88,6 +102,8 @@ struct Search {
     /// `None`: the seed draws it.
     order: Option<OrderKind>,
     program: Program,
+    /// After how much real time a run fails in which no step ends.
+    limit: Duration,
     is_guarded: bool,
 }
 
@@ -121,54 +137,63 @@ impl Search {
                 return Ok(Explored::default());
             }
         }
-        match self.order {
-            Some(OrderKind::Dfs(bound)) => self.search_depth_first(bound),
-            _ => self.search_by_seed(),
-        }
+        self.search()
     }
 
-    /// Runs the seeds until one fails.
-    fn search_by_seed(&self) -> Result<Explored, ExploreError> {
+    /// Makes the runs until one fails.
+    fn search(&self) -> Result<Explored, ExploreError> {
+        if self.seeds == 0 {
+            return Ok(Explored::default());
+        }
         let running = RunningFile::create(&self.name);
         // If the run that measures the profile ends the process, every seed leads to it.
-        running.write(self.first_seed);
-        let profile = Arc::new(self.profile());
-        let mut progress = Progress::new(&self.name, self.seeds);
-        let mut explored = Explored::default();
-        for done in 0..self.seeds {
-            let seed = self.first_seed.wrapping_add(done);
-            let strategy = || -> Box<dyn Strategy> { Box::new(swarm(seed, self.order, &profile)) };
-            running.write(seed);
-            let outcome = self.run(seed, strategy());
-            self.check(done, outcome, &strategy, &mut explored)?;
-            progress.advance(done + 1);
+        running.writer().write(self.first_seed);
+        let made = Arc::new(AtomicU64::new(0));
+        let mut batch = Batch {
+            program: self.program.clone(),
+            seeds: self.runs(),
+            writer: running.writer(),
+            progress: Progress::new(&self.name, self.seeds),
+            explored: Explored::default(),
+            made: made.clone(),
+            is_guarded: self.is_guarded,
+            known: known_words(),
+        };
+        loop {
+            let end = match on_own_thread(self.limit(), move |watch| batch.run(watch)) {
+                Ended::Returned(end) => end,
+                // A thread that is blocked would be left behind by every repetition.
+                Ended::Blocked(outcome) => {
+                    let runs = made.load(Relaxed) + 1;
+                    return Err(ExploreError::new(&self.name, runs, Cause::Failed, &outcome));
+                }
+            };
+            batch = end.batch;
+            let Some(outcome) = end.outcome else { break };
+            if let Some(number) = batch.seeds.number() {
+                self.check(number, outcome, end.runs, &mut batch)?;
+            }
+            if !batch.advance() {
+                break;
+            }
         }
-        Ok(explored)
+        batch.explored.is_exhaustive = batch.seeds.is_exhausted();
+        Ok(batch.explored)
     }
 
-    /// Makes all runs of a tiny program, as far as the seeds suffice. A seed is the number of a run.
-    fn search_depth_first(&self, bound: usize) -> Result<Explored, ExploreError> {
-        let running = RunningFile::create(&self.name);
-        let end = self.first_seed.saturating_add(self.seeds);
-        let mut progress = Progress::new(&self.name, end);
-        let mut explored = Explored::default();
-        let mut next = Some(Path::default());
-        for seed in 0..end {
-            let Some(start) = next else { break };
-            running.write(seed);
-            let (dfs, path) = Dfs::new(bound, start.clone());
-            let outcome = self.run(seed, Box::new(dfs));
-            // Runs before the first seed are made only to get there.
-            if let Some(done) = seed.checked_sub(self.first_seed) {
-                let strategy =
-                    || -> Box<dyn Strategy> { Box::new(Dfs::new(bound, start.clone()).0) };
-                self.check(done, outcome, &strategy, &mut explored)?;
-            }
-            next = ignore_poison(path.lock()).clone().next(bound);
-            progress.advance(seed + 1);
+    /// Returns the runs of the search.
+    fn runs(&self) -> Box<dyn Seeds> {
+        if let Some(OrderKind::Dfs(bound)) = self.order {
+            let end = self.first_seed.saturating_add(self.seeds);
+            return Box::new(DepthFirst::new(bound, self.first_seed..end));
         }
-        explored.is_exhaustive = next.is_none();
-        Ok(explored)
+        let (first, seeds, order) = (self.first_seed, self.seeds, self.order);
+        Box::new(BySeed { first, seeds, done: 0, order, profile: Arc::new(self.profile()) })
+    }
+
+    /// Returns after how much real time a run fails in which no step ends.
+    fn limit(&self) -> Duration {
+        if self.is_guarded { self.limit } else { UNLIMITED }
     }
 
     /// Measures how long a run is. If it fails, some seed fails too.
@@ -182,48 +207,61 @@ impl Search {
     }
 
     fn run(&self, seed: u64, strategy: Box<dyn Strategy>) -> Outcome {
-        self.run_with_window(seed, strategy, None)
-    }
-
-    fn run_with_window(
-        &self,
-        seed: u64,
-        strategy: Box<dyn Strategy>,
-        window: Option<(u64, usize)>,
-    ) -> Outcome {
         let is_guarded = self.is_guarded;
         let (preemptions, timeline) = (None, None);
-        (self.program)(Plan { seed, strategy, window, is_guarded, preemptions, timeline })
+        self.run_plan(Plan { seed, strategy, window: None, is_guarded, preemptions, timeline })
     }
 
-    /// Counts a run that has passed, after `done` others. Turns one that has failed into an error.
+    /// Makes a run on a new thread.
+    fn run_plan(&self, plan: Plan) -> Outcome {
+        let limit = if plan.is_guarded { self.limit } else { UNLIMITED };
+        let program = self.program.clone();
+        match on_own_thread(limit, move |watch| program(plan, watch)) {
+            Ended::Returned(outcome) => outcome,
+            Ended::Blocked(outcome) => *outcome,
+        }
+    }
+
+    /// Repeats the present run of a search on new threads. Returns where it differs from `outcome`.
+    fn compare(&self, outcome: &Outcome, seeds: &dyn Seeds) -> Option<String> {
+        let (seed, is_guarded) = (outcome.seed(), self.is_guarded);
+        determinism::compare(outcome, &|window| {
+            let strategy = seeds.repetition();
+            let (preemptions, timeline) = (None, None);
+            self.run_plan(Plan { seed, strategy, window, is_guarded, preemptions, timeline })
+        })
+    }
+
+    /// Counts a run that has passed, after `number` others. Turns one that has failed into an error.
+    ///
+    /// It was the last of `runs` runs on its thread.
     fn check(
         &self,
-        done: u64,
-        outcome: Outcome,
-        strategy: &dyn Fn() -> Box<dyn Strategy>,
-        explored: &mut Explored,
+        number: u64,
+        mut outcome: Outcome,
+        runs: u64,
+        batch: &mut Batch,
     ) -> Result<(), ExploreError> {
-        let seed = outcome.seed();
-        let error = |cause| Err(ExploreError::new(&self.name, done + 1, cause, &outcome));
-        // A thread that is blocked would be left behind by every repetition.
-        if outcome.failure() == Some(FailureKind::BlockedPoll) {
-            return error(Cause::Failed);
-        }
-        if done.is_multiple_of(COMPARED) || outcome.failure().is_some() {
-            let rerun = |window| self.run_with_window(seed, strategy(), window);
-            if let Some(difference) = determinism::compare(&outcome, &rerun) {
-                return error(Cause::NotDeterministic(difference));
+        if is_compared(number) || outcome.failure().is_some() {
+            let mut difference = self.compare(&outcome, &*batch.seeds);
+            if difference.is_some() && runs > 1 {
+                // Its thread may have kept something of an earlier run that the image does not show.
+                batch.known = None;
+                outcome = self.run(outcome.seed(), batch.seeds.repetition());
+                difference = self.compare(&outcome, &*batch.seeds);
+            }
+            if let Some(difference) = difference {
+                let cause = Cause::NotDeterministic(difference);
+                return Err(ExploreError::new(&self.name, number + 1, cause, &outcome));
             }
         }
         if let Some(failure) = &outcome.result.failure {
             let shrunk = self.shrink(&outcome, failure);
-            let mut error = ExploreError::new(&self.name, done + 1, Cause::Failed, &outcome);
+            let mut error = ExploreError::new(&self.name, number + 1, Cause::Failed, &outcome);
             error.set_shrunk(shrunk);
             return Err(error);
         }
-        explored.runs += 1;
-        explored.simulated += outcome.elapsed();
+        batch.explored.count(&outcome);
         Ok(())
     }
 
@@ -232,7 +270,7 @@ impl Search {
     fn shrink(&self, found: &Outcome, failure: &Failure) -> Option<Shrunk> {
         let started = Instant::now();
         let replay = |choices: &Choices, preemptions| {
-            let outcome = (self.program)(Plan {
+            let outcome = self.run_plan(Plan {
                 seed: found.seed(),
                 strategy: Box::new(Replay::new(choices)),
                 window: None,
@@ -269,7 +307,7 @@ impl Search {
             return None;
         }
         let path = path.with_extension("json");
-        let _ = (self.program)(Plan {
+        let _ = self.run_plan(Plan {
             seed: run.seed(),
             strategy: Box::new(Replay::new(choices)),
             window: None,
@@ -288,7 +326,7 @@ impl Search {
         path: PathBuf,
     ) -> Result<Explored, ExploreError> {
         let preemptions = Preemptions::default();
-        let outcome = (self.program)(Plan {
+        let outcome = self.run_plan(Plan {
             seed,
             strategy: Box::new(Replay::new(choices)),
             window: None,

@@ -2,9 +2,12 @@
 
 use super::*;
 use crate::sim::Sim;
+use crate::sys::sync::ignore_poison;
 use crate::task::yield_now;
 use std::cell::Cell;
+use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
+use std::sync::Mutex;
 
 /// Two tasks add to a counter, and each gives way between reading and writing.
 async fn lost_update(_sim: Sim) {
@@ -140,4 +143,65 @@ fn shrinking_does_not_replace_a_failure_by_another() {
         error.to_string().contains("from the last to the first").then_some(error)
     });
     assert!(rare.unwrap().choices().is_some_and(|choices| choices > 0));
+}
+
+/// Returns how many threads make the runs of a search.
+fn threads_of(seeds: u64, program: fn()) -> usize {
+    let threads = Arc::new(Mutex::new(HashSet::new()));
+    let seen = threads.clone();
+    let explorer = Explorer::new("explore::tests::threads").seeds(seeds);
+    let explored = explorer.run(move |_sim| {
+        ignore_poison(seen.lock()).insert(std::thread::current().id());
+        program();
+        yield_now()
+    });
+    assert_eq!(explored.unwrap().runs(), seeds);
+    let threads = ignore_poison(threads.lock());
+    threads.len()
+}
+
+#[test]
+fn a_thread_makes_many_runs_unless_one_changes_a_thread_local() {
+    thread_local! {
+        static COUNT: Cell<u32> = const { Cell::new(0) };
+    }
+    let threads = threads_of(50, || ());
+    assert!(threads <= 6, "{threads}: one or two for each run that is made twice");
+    let threads = threads_of(50, || assert_eq!(COUNT.replace(1), 0));
+    assert!(threads >= 50, "{threads}");
+}
+
+#[test]
+fn a_state_of_the_thread_that_its_image_does_not_show_is_found_by_comparing() {
+    static RUNS: Mutex<BTreeMap<i32, u32>> = Mutex::new(BTreeMap::new());
+    let program = || {
+        let mut runs = ignore_poison(RUNS.lock());
+        let runs = runs.entry(crate::sys::backtrace::current_tid()).or_default();
+        *runs += 1;
+        // A choice that only later runs of the thread make.
+        let _ = *runs > 50 && crate::sim::maybe("later");
+    };
+    let threads = threads_of(150, program);
+    assert!((50..120).contains(&threads), "{threads}: the first 101 runs have few");
+}
+
+#[test]
+fn a_blocked_poll_ends_the_search_and_its_thread_makes_no_further_run() {
+    static GATE: Mutex<()> = Mutex::new(());
+    static LAST_SEED: AtomicU64 = AtomicU64::new(0);
+    let gate = ignore_poison(GATE.lock());
+    let explorer = Explorer::new("explore::tests::blocked").seeds(10).strategy("fifo");
+    let explorer = explorer.configure(|run| run.blocked_after(Duration::from_secs(1)));
+    let found = explorer.run(|sim| async move {
+        LAST_SEED.store(sim.seed(), Relaxed);
+        if sim.seed() == 3 {
+            drop(ignore_poison(GATE.lock()));
+        }
+    });
+    let error = found.unwrap_err();
+    assert_eq!((error.kind(), error.runs()), (Some(FailureKind::BlockedPoll), 4), "{error}");
+    drop(gate);
+    // Real time: a run that must not begin gives no sign.
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(LAST_SEED.load(Relaxed), 3);
 }

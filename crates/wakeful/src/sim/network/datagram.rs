@@ -135,12 +135,13 @@ impl Net {
         let len = datagram.bytes.len();
         let fragments = len.div_ceil(FRAGMENT).max(1);
         let delays = self.links.datagram_delays(route, len, fragments, now_ns, dice);
-        if delays.is_empty() {
-            self.log_passage(Passage::Lost, &datagram);
+        let Some((last, others)) = delays.split_last() else {
+            return self.log_passage(Passage::Lost, &datagram);
+        };
+        for delay in others {
+            self.send(*delay, route.0, Message::Datagram(datagram.clone()));
         }
-        for delay in delays {
-            self.send(delay, route.0, Message::Datagram(datagram.clone()));
-        }
+        self.send(*last, route.0, Message::Datagram(datagram));
     }
 
     /// Loses a datagram in a partition, or lets it wait for the end of a hold.

@@ -1,7 +1,7 @@
 //! [`Network`]: the lock around [`Net`], and what its calls wake and schedule.
 
 use super::links::{Blocked, LinkRule, Route};
-use super::log::{Logged, LoggedMessage};
+use super::log::LoggedMessage;
 use super::state::{Dice, Net, Outbox, SocketId};
 use crate::driver::io_readiness::IoReadiness;
 use crate::sim::hash::EventKind;
@@ -10,7 +10,6 @@ use crate::sim::world::{EventTarget, World};
 use crate::sys::sync::ignore_poison;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
 /// The network of a world.
 ///
@@ -57,13 +56,6 @@ impl EventTarget for Arrivals {
     }
 }
 
-impl NetworkState {
-    fn log(&mut self, at_ns: u64, step: u64, logged: Vec<Logged>) {
-        let at_now = |(passage, route, text)| LoggedMessage { at_ns, step, passage, route, text };
-        self.log.extend(logged.into_iter().map(at_now));
-    }
-}
-
 impl Network {
     /// Keeps a log of all messages from now on.
     pub(crate) fn keep_log(&self) {
@@ -83,27 +75,25 @@ impl Network {
 impl World {
     /// Calls `f` with the network, the time and the oracle. Then wakes and schedules what follows.
     pub(crate) fn with_net<R>(&self, f: impl FnOnce(&mut Net, u64, &mut dyn Dice) -> R) -> R {
-        let mut state = self.network.lock();
+        let mut locked = self.network.lock();
+        let state = &mut *locked;
         let result = f(&mut state.net, self.now_ns(), &mut WorldDice(self));
-        let Outbox { ready, sent, delivered, logged } = std::mem::take(&mut state.net.out);
-        let find = |(id, ready)| state.sources.get(&id).map(|source| (source.clone(), ready));
-        let ready: Vec<_> = ready.into_iter().filter_map(find).collect();
+        let Outbox { ready, sent, delivered, logged } = &mut state.net.out;
+        if !(sent.is_empty() && delivered.is_empty()) {
+            self.post(sent.drain(..), delivered.drain(..), &self.network.arrivals);
+        }
         if !logged.is_empty() {
-            state.log(self.now_ns(), self.steps(), logged);
+            let (at_ns, step) = (self.now_ns(), self.steps());
+            let at_now =
+                |(passage, route, text)| LoggedMessage { at_ns, step, passage, route, text };
+            state.log.extend(logged.drain(..).map(at_now));
         }
-        drop(state);
-        for (after_ns, host, number) in sent {
-            self.schedule(
-                Duration::from_nanos(after_ns),
-                host,
-                self.network.arrivals.clone(),
-                number,
-            );
-        }
-        for (host, hash) in delivered {
-            self.record(host, EventKind::Delivery, hash, None);
-        }
-        for (source, ready) in ready {
+        let find = |(id, ready)| Some((state.sources.get(&id)?.clone(), ready));
+        let mut ready = ready.drain(..).filter_map(find);
+        // Usually there is at most one.
+        let (first, more) = (ready.next(), ready.collect::<Vec<_>>());
+        drop(locked);
+        for (source, ready) in first.into_iter().chain(more) {
             source.add(ready);
         }
         result

@@ -246,8 +246,9 @@ pub(crate) struct Search {
     asked: Kinds,
     /// The candidates of the current choice.
     candidates: Vec<CandidateId>,
-    /// For each host: the oldest candidate, and how often in a row it was passed over.
-    passed_over: BTreeMap<(ChoiceKind, HostId), (CandidateId, u32)>,
+    /// By the number of the host, for its tasks, and of the world, for the hosts: the oldest candidate, and
+    /// how often in a row it was passed over.
+    passed_over: Vec<(CandidateId, u32)>,
 }
 
 impl Search {
@@ -259,13 +260,16 @@ impl Search {
             enabled,
             asked: Kinds::default(),
             candidates: Vec::new(),
-            passed_over: BTreeMap::new(),
+            passed_over: Vec::new(),
         }
     }
 
-    fn pick(&mut self, kind: ChoiceKind, host: HostId, rng: &mut Rng) -> u64 {
+    fn pick(&mut self, host: HostId, rng: &mut Rng) -> u64 {
         let oldest = self.candidates[0];
-        let passed = self.passed_over.entry((kind, host)).or_insert((oldest, 0));
+        if self.passed_over.len() <= host.index() {
+            self.passed_over.resize(host.index() + 1, (oldest, 0));
+        }
+        let passed = &mut self.passed_over[host.index()];
         if passed.0 != oldest {
             *passed = (oldest, 0);
         }
@@ -323,7 +327,7 @@ impl Strategy for Search {
             Range::Candidates(len, id) => {
                 self.candidates.clear();
                 self.candidates.extend((0..len).map(|index| (host, id(index))));
-                self.pick(kind, host, rng)
+                self.pick(host, rng)
             }
             Range::Chance(probability) => u64::from(is_drawn(rng, probability)),
             Range::Below(len) if kind == ChoiceKind::Budget => self.cut(len, rng),

@@ -50,9 +50,8 @@ impl World {
         condition: Condition,
         site: &'static Location<'static>,
     ) {
-        self.refuse_foreign(HostId::WORLD);
         let check = Check { name: name.into(), condition, site, number: 0 };
-        self.lock().checks.always.push(check);
+        self.lock_own(HostId::WORLD).checks.always.push(check);
     }
 
     /// Calls the condition after every poll until it returns true. The run fails if it has not done so

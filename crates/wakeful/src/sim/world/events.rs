@@ -57,6 +57,12 @@ impl Ord for Scheduled {
 pub(super) type Deferred = Box<dyn FnOnce(&World) + Send>;
 
 impl State {
+    fn push_event(&mut self, at_ns: u64, host: HostId, target: Arc<dyn EventTarget>, token: u64) {
+        let number = self.scheduled;
+        self.scheduled += 1;
+        self.events.push(Reverse(Scheduled { at_ns, number, host, target, token }));
+    }
+
     /// Takes the first event that is due at `now_ns`, if it was scheduled before number `last`.
     fn pop_due(&mut self, now_ns: u64, last: u64) -> Option<Scheduled> {
         let Reverse(first) = self.events.peek()?;
@@ -74,13 +80,26 @@ impl World {
         target: Arc<dyn EventTarget>,
         token: u64,
     ) {
-        self.refuse_foreign(host);
         let after_ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
         let at_ns = self.now_ns().saturating_add(after_ns);
-        let mut state = self.lock();
-        let number = state.scheduled;
-        state.scheduled += 1;
-        state.events.push(Reverse(Scheduled { at_ns, number, host, target, token }));
+        self.lock_own(host).push_event(at_ns, host, target, token);
+    }
+
+    /// Schedules messages, each after its time on behalf of its host, and records what was delivered.
+    pub(crate) fn post(
+        &self,
+        sent: impl Iterator<Item = (u64, HostId, u64)>,
+        delivered: impl Iterator<Item = (HostId, u64)>,
+        target: &Arc<dyn EventTarget>,
+    ) {
+        let now_ns = self.now_ns();
+        let mut state = self.lock_own(HostId::WORLD);
+        for (after_ns, host, token) in sent {
+            state.push_event(now_ns.saturating_add(after_ns), host, target.clone(), token);
+        }
+        for (host, hash) in delivered {
+            state.record(now_ns, host, EventKind::Delivery, hash, None);
+        }
     }
 
     /// Calls `action` after the current poll, event or timer, outside of any task.
@@ -88,8 +107,7 @@ impl World {
     /// For what must not happen in the middle of a poll: to drop the futures of the host that runs. Does
     /// nothing while a host is stopped: its destructors have no effect on others.
     pub(crate) fn defer(&self, action: impl FnOnce(&World) + Send + 'static) {
-        self.refuse_foreign(HostId::WORLD);
-        let mut state = self.lock();
+        let mut state = self.lock_own(HostId::WORLD);
         if state.stopping.is_none() {
             state.deferred.push(Box::new(action));
         }
@@ -110,15 +128,19 @@ impl World {
 
     /// Fires the events that are due and were scheduled before number `last`.
     pub(super) fn fire_events(&self, now_ns: u64, last: u64) {
-        loop {
-            let mut state = self.lock();
-            let Some(event) = state.pop_due(now_ns, last) else { return };
+        let mut state = self.lock();
+        while let Some(event) = state.pop_due(now_ns, last) {
             state.current = event.host;
             state.record(now_ns, event.host, EventKind::Event, event.token, None);
             drop(state);
             self.call_program(event.host, || event.target.fire(self, event.token));
-            self.lock().current = HostId::WORLD;
-            self.run_deferred();
+            state = self.lock();
+            state.current = HostId::WORLD;
+            if !state.deferred.is_empty() {
+                drop(state);
+                self.run_deferred();
+                state = self.lock();
+            }
         }
     }
 }

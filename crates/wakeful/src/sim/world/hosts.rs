@@ -3,10 +3,10 @@
 use super::{HostId, State, World};
 use crate::driver::clock::simulated::HostTime;
 use crate::sim::hash::EventKind;
+use std::cell::Cell;
 use std::panic::Location;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// A host of a world, as its runtime knows it.
@@ -85,6 +85,10 @@ pub(super) struct HostEntry {
     pub(super) time: Option<Arc<HostTime>>,
     drift_ppm: i32,
     is_listed: bool,
+    /// It is in [`State::unchecked`].
+    is_unchecked: bool,
+    /// When its next timer is due, as in [`State::timers`].
+    timer_ns: Option<u64>,
     pub(super) is_paused: bool,
     /// How often it was paused.
     pauses: u64,
@@ -99,6 +103,8 @@ impl HostEntry {
             time: None,
             drift_ppm: 0,
             is_listed: false,
+            is_unchecked: false,
+            timer_ns: None,
             is_paused: false,
             pauses: 0,
         }
@@ -204,7 +210,12 @@ impl World {
         runner: Option<Arc<dyn HostRunner>>,
     ) -> Option<Arc<dyn HostRunner>> {
         let event = if runner.is_some() { HostEvent::Up } else { HostEvent::Down };
-        let before = std::mem::replace(&mut self.lock().hosts[host.index()].runner, runner);
+        let before = {
+            let mut state = self.lock();
+            let before = std::mem::replace(&mut state.hosts[host.index()].runner, runner);
+            state.update_timer(host);
+            before
+        };
         self.record_host(host, event);
         before
     }
@@ -238,7 +249,11 @@ impl World {
 
     /// Stops a host, or lets it run again. A paused host runs no tasks, and its timers do not fire.
     pub(crate) fn set_paused(&self, host: HostId, is_paused: bool) {
-        self.lock().hosts[host.index()].is_paused = is_paused;
+        {
+            let mut state = self.lock();
+            state.hosts[host.index()].is_paused = is_paused;
+            state.update_timer(host);
+        }
         self.record_host(host, if is_paused { HostEvent::Paused } else { HostEvent::Resumed });
     }
 
@@ -267,6 +282,7 @@ impl World {
         if let Some(time) = &entry.time {
             time.set_drift(drift_ppm);
         }
+        state.update_timer(host);
     }
 
     /// Moves the wall clock of a host, and no other clock.
@@ -293,21 +309,36 @@ impl World {
     /// That may be another host, or an event. A thread outside of the simulation makes the run fail,
     /// since the time of its wake-up is not the seed's choice.
     pub(crate) fn mark_ready_from_outside(&self, host: HostId) {
-        self.refuse_foreign(host);
-        self.mark_ready(host);
+        self.lock_own(host).list(host);
     }
 
-    /// Fails the run if the calling thread is another than that of the simulation.
-    pub(super) fn refuse_foreign(&self, host: HostId) {
-        let thread = self.lock().thread;
-        if thread.is_some_and(|thread| thread != thread::current().id()) {
-            let text = "a thread outside of the simulation has woken or spawned a task of it, or made a \
-                        choice for it. When that happens is not decided by the seed, so the run could \
-                        not be repeated. Use `spawn_blocking`, whose closures run inside the \
-                        simulation, or let the thread end before the simulation begins."
-                .to_owned();
-            self.fail(super::FailureKind::ForeignThread, host, text);
+    /// Takes note that a host has a timer that is due before all others of the host. It was set outside of
+    /// the host: in a poll of another one.
+    pub(crate) fn note_first_timer(&self, host: HostId) {
+        self.lock_own(host).update_timer(host);
+    }
+
+    /// Locks the state. Fails the run if the calling thread is another than that of the simulation.
+    pub(super) fn lock_own(&self, host: HostId) -> MutexGuard<'_, State> {
+        let mut state = self.lock();
+        if state.thread.is_some_and(|thread| thread != ThreadMark::current()) {
+            state.fail_foreign(host, self.elapsed());
         }
+        state
+    }
+}
+
+thread_local! {
+    static MARKED: Cell<u8> = const { Cell::new(0) };
+}
+
+/// A mark of a thread, which no other thread has at the same time. Cheaper than its id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ThreadMark(usize);
+
+impl ThreadMark {
+    pub(super) fn current() -> Self {
+        MARKED.with(|marked| Self(std::ptr::from_ref(marked).addr()))
     }
 }
 
@@ -319,17 +350,77 @@ impl State {
         if can_run && !std::mem::replace(&mut entry.is_listed, true) {
             self.ready.push_back(host);
         }
+        if entry.is_listed && !std::mem::replace(&mut entry.is_unchecked, true) {
+            self.unchecked.push(host);
+        }
+    }
+
+    /// Lists a host that can run and has a ready task, unless it is listed.
+    pub(super) fn list_ready(&mut self, host: HostId) {
+        let entry = &mut self.hosts[host.index()];
+        let can_run = !entry.is_paused && entry.runner.is_some();
+        if can_run && !std::mem::replace(&mut entry.is_listed, true) {
+            self.ready.push_back(host);
+        }
+    }
+
+    /// Reads again when the next timer of a host is due. Called after each change: a poll of the host, its
+    /// timers, its clock, its start, end and pauses.
+    pub(super) fn update_timer(&mut self, host: HostId) {
+        let entry = &mut self.hosts[host.index()];
+        let runner = entry.runner.as_ref().filter(|_| !entry.is_paused);
+        let next_ns = runner.and_then(|runner| runner.next_timer_ns());
+        let before_ns = std::mem::replace(&mut entry.timer_ns, next_ns);
+        if before_ns == next_ns {
+            return;
+        }
+        if let Some(at_ns) = before_ns {
+            self.timers.remove(&(at_ns, host));
+        }
+        if let Some(at_ns) = next_ns {
+            self.timers.insert((at_ns, host));
+        }
+    }
+
+    /// Returns the first of the hosts from `from` on with a timer that is due.
+    pub(super) fn next_host_with_due_timer(&self, now_ns: u64, from: HostId) -> Option<HostId> {
+        const LAST: HostId = HostId(u32::MAX);
+        let is_earlier = |(at_ns, _): &(u64, HostId)| *at_ns < now_ns;
+        if self.timers.first().is_some_and(is_earlier) {
+            let due = self.timers.range(..=(now_ns, LAST)).map(|(_, host)| *host);
+            return due.filter(|host| *host >= from).min();
+        }
+        self.timers.range((now_ns, from)..=(now_ns, LAST)).map(|(_, host)| *host).next()
+    }
+
+    #[cold]
+    fn fail_foreign(&mut self, host: HostId, at: Duration) {
+        let text =
+            "a thread outside of the simulation has woken or spawned a task of it, or made a \
+                    choice for it. When that happens is not decided by the seed, so the run could \
+                    not be repeated. Use `spawn_blocking`, whose closures run inside the \
+                    simulation, or let the thread end before the simulation begins."
+                .to_owned();
+        self.fail(super::FailureKind::ForeignThread, host, at, text);
     }
 
     /// Removes the hosts from the list that have no ready task.
     pub(super) fn unlist_idle(&mut self) {
         let hosts = &mut self.hosts;
-        self.ready.retain(|host| {
+        let mut is_any_idle = false;
+        for host in self.unchecked.drain(..) {
             let entry = &mut hosts[host.index()];
+            entry.is_unchecked = false;
             let runner = entry.runner.as_ref().filter(|_| !entry.is_paused);
-            entry.is_listed = runner.is_some_and(|runner| runner.ready() > 0);
-            entry.is_listed
-        });
+            let is_ready = runner.is_some_and(|runner| runner.ready() > 0);
+            if entry.is_listed && !is_ready {
+                entry.is_listed = false;
+                is_any_idle = true;
+            }
+        }
+        if is_any_idle {
+            self.ready.retain(|host| hosts[host.index()].is_listed);
+        }
     }
 
     /// Takes the listed host at this index from the list.

@@ -42,12 +42,11 @@ use crate::sys::sync::ignore_poison;
 use crate::task::id::IdSource;
 use checks::Checks;
 use events::{Deferred, Scheduled};
-use hosts::HostEntry;
+use hosts::{HostEntry, ThreadMark};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
-use std::thread::ThreadId;
 use std::time::Duration;
 
 /// A poll that is cut ends at its `k`-th ready operation, where `k` is at most this.
@@ -98,6 +97,10 @@ struct State {
     hosts: Vec<HostEntry>,
     /// Hosts that may have ready tasks, in the order in which they became ready.
     ready: VecDeque<HostId>,
+    /// Listed hosts that may have no ready task, or may be paused or down.
+    unchecked: Vec<HostId>,
+    /// When the next timer of each host is due. Hosts without one, or that cannot run, are not listed.
+    timers: BTreeSet<(u64, HostId)>,
     events: BinaryHeap<Reverse<Scheduled>>,
     /// How many events were scheduled.
     scheduled: u64,
@@ -114,7 +117,7 @@ struct State {
     /// Where the tasks were spawned that a choice was about.
     task_sites: BTreeMap<u64, &'static Location<'static>>,
     /// The thread that runs the world.
-    thread: Option<ThreadId>,
+    thread: Option<ThreadMark>,
     steps: u64,
     polls: u64,
     polls_at_once: u64,
@@ -167,6 +170,8 @@ impl World {
                 hash: RunHash::new(window),
                 hosts: vec![HostEntry::new("world", None)],
                 ready: VecDeque::new(),
+                unchecked: Vec::new(),
+                timers: BTreeSet::new(),
                 events: BinaryHeap::new(),
                 scheduled: 0,
                 deferred: Vec::new(),
@@ -237,6 +242,24 @@ impl World {
         }
     }
 
+    /// Takes the result of the run, which has ended. The world keeps its failure alone.
+    pub(crate) fn take_result(&self) -> RunResult {
+        let mut state = self.lock();
+        RunResult {
+            seed: self.seed,
+            strategy: state.oracle.strategy_name(),
+            failure: state.failure.clone(),
+            choice_count: state.oracle.count(),
+            choices: state.oracle.take_made(),
+            hash: std::mem::replace(&mut state.hash, RunHash::new(None)),
+            polls: state.polls,
+            hosts: state.hosts.iter().map(|host| host.name.clone()).collect(),
+            task_sites: std::mem::take(&mut state.task_sites),
+            elapsed: self.elapsed(),
+            messages: Vec::new(),
+        }
+    }
+
     /// Fails the run. The first failure stays.
     pub(crate) fn fail(&self, kind: FailureKind, host: HostId, text: String) {
         let at = self.elapsed();
@@ -296,8 +319,7 @@ impl World {
         range: Range<'_>,
         site: Option<&'static Location<'static>>,
     ) -> u64 {
-        self.refuse_foreign(host);
-        let mut state = self.lock();
+        let mut state = self.lock_own(host);
         if state.stopping.is_some() {
             return 0; // in a destructor of a host that is killed, whose work has no consequences
         }

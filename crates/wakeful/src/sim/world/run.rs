@@ -1,5 +1,6 @@
 //! The steps of a run: a poll that the oracle chooses, or a step of the time.
 
+use super::hosts::ThreadMark;
 use super::{FailureKind, HostId, HostRunner, MAX_CUT, State, World};
 use crate::sim::hash::EventKind;
 use crate::sim::oracle::{ChoiceContext, ChoiceKind, Range};
@@ -7,7 +8,6 @@ use std::cmp::Reverse;
 use std::mem::take;
 use std::panic;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 /// What a step did.
@@ -58,7 +58,7 @@ impl World {
         let mut state = self.lock();
         let is_free = state.thread.is_none();
         if is_free {
-            state.thread = Some(thread::current().id());
+            state.thread = Some(ThreadMark::current());
         }
         drop(state);
         assert!(is_free, "a simulated runtime is in one `block_on` at a time: it has one thread");
@@ -80,6 +80,7 @@ impl World {
         let mut state = self.lock();
         state.current = HostId::WORLD;
         state.list(HostId::FIRST);
+        state.update_timer(HostId::FIRST);
         drop(state);
         self.end_step();
     }
@@ -106,8 +107,9 @@ impl World {
         let mut state = self.lock();
         (state.current, state.current_task) = (HostId::WORLD, 0);
         if runner.ready() > 0 {
-            state.list(host);
+            state.list_ready(host);
         }
+        state.update_timer(host);
         let is_calm = state.deferred.is_empty() && state.checks.is_empty();
         drop(state);
         if !is_calm {
@@ -118,84 +120,68 @@ impl World {
 
     /// Moves the time to the next event or timer, and fires all that are due then.
     pub(crate) fn advance(&self) -> Stepped {
-        let Some(at_ns) = self.next_due_ns() else { return Stepped::Stuck };
-        self.scan_if_due(at_ns);
-        let is_later = at_ns > self.now_ns();
-        let elapsed = self.elapsed();
-        let is_too_late = {
-            let mut state = self.lock();
-            if is_later {
-                state.polls_at_once = 0;
-            } else {
-                // A step that does not move the time counts as a poll: it might repeat for ever.
-                state.count_at_once(HostId::WORLD, elapsed);
-            }
-            at_ns > state.time_limit_ns
-        };
-        if is_too_late {
+        let mut state = self.lock();
+        let Some(at_ns) = state.next_due_ns() else { return Stepped::Stuck };
+        if at_ns >= state.next_scan_ns {
+            drop(state);
+            self.scan(at_ns);
+            state = self.lock();
+        }
+        if at_ns > self.now_ns() {
+            state.polls_at_once = 0;
+        } else {
+            // A step that does not move the time counts as a poll: it might repeat for ever.
+            state.count_at_once(HostId::WORLD, self.elapsed());
+        }
+        if at_ns > state.time_limit_ns {
+            drop(state);
             self.fail_time_limit();
             return Stepped::Failed;
         }
         self.time.advance_to(at_ns);
         let now_ns = self.now_ns();
-        let last = {
-            let mut state = self.lock();
-            state.steps += 1;
-            state.record(now_ns, HostId::WORLD, EventKind::Advance, 0, None);
-            state.scheduled
-        };
+        state.steps += 1;
+        state.record(now_ns, HostId::WORLD, EventKind::Advance, 0, None);
+        let last = state.scheduled;
+        drop(state);
         self.fire_events(now_ns, last);
         self.fire_timers(now_ns);
         Stepped::Advanced
     }
 
-    /// Looks for a deadlock if `at_ns` is late enough: timers of other tasks may hide it for ever.
+    /// Looks for a deadlock, which timers of other tasks may hide for ever.
     ///
     /// No task is ready, so each task that has not ended waits.
-    fn scan_if_due(&self, at_ns: u64) {
-        let is_due = {
-            let next_ns = &mut self.lock().next_scan_ns;
-            let is_due = at_ns >= *next_ns;
-            if is_due {
-                *next_ns = at_ns.saturating_mul(2);
-            }
-            is_due
-        };
-        if is_due && let Some(text) = self.hooks.get().and_then(|hooks| hooks.find_deadlock(self)) {
+    #[cold]
+    fn scan(&self, at_ns: u64) {
+        self.lock().next_scan_ns = at_ns.saturating_mul(2);
+        if let Some(text) = self.hooks.get().and_then(|hooks| hooks.find_deadlock(self)) {
             self.fail(FailureKind::Deadlock, HostId::WORLD, text);
         }
     }
 
-    /// Returns when the next event or timer is due.
-    fn next_due_ns(&self) -> Option<u64> {
-        let state = self.lock();
-        let event = state.events.peek().map(|Reverse(event)| event.at_ns);
-        let runners = state.hosts.iter().filter(|host| !host.is_paused);
-        let timers = runners.filter_map(|host| host.runner.as_ref()?.next_timer_ns());
-        timers.chain(event).min()
-    }
-
     /// Fires the timers of all hosts that are due.
     fn fire_timers(&self, now_ns: u64) {
-        let len = self.lock().hosts.len();
-        for host in (HostId::FIRST.0..len as u32).map(HostId) {
-            let mut state = self.lock();
-            let entry = &state.hosts[host.index()];
-            let is_due = |runner: &Arc<dyn HostRunner>| {
-                !entry.is_paused && runner.next_timer_ns().is_some_and(|at_ns| at_ns <= now_ns)
-            };
-            let Some(runner) = entry.runner.clone().filter(is_due) else { continue };
+        let mut from = HostId::FIRST;
+        let mut state = self.lock();
+        while let Some(host) = state.next_host_with_due_timer(now_ns, from) {
+            from = HostId(host.0 + 1);
+            let Some(runner) = state.hosts[host.index()].runner.clone() else { continue };
             state.current = host;
             drop(state);
             let fired = runner.fire_timers();
-            let mut state = self.lock();
+            state = self.lock();
             state.current = HostId::WORLD;
             state.record(now_ns, host, EventKind::Timers, fired as u64, None);
             if runner.ready() > 0 {
-                state.list(host);
+                state.list_ready(host);
             }
-            drop(state);
-            self.run_deferred();
+            state.update_timer(host);
+            if !state.deferred.is_empty() {
+                drop(state);
+                self.run_deferred();
+                state = self.lock();
+            }
         }
     }
 
@@ -233,6 +219,13 @@ impl World {
 }
 
 impl State {
+    /// Returns when the next event or timer is due.
+    fn next_due_ns(&self) -> Option<u64> {
+        let event = self.events.peek().map(|Reverse(event)| event.at_ns);
+        let timer = self.timers.first().map(|(at_ns, _)| *at_ns);
+        event.into_iter().chain(timer).min()
+    }
+
     /// Counts a poll. Fails the run if there were too many since the last step of the time.
     fn count_poll(&mut self, host: HostId, now: Duration) {
         self.steps += 1;

@@ -266,6 +266,13 @@ thread_local! {
     static RECENT: Cell<u32> = const { Cell::new(0) };
 }
 
+/// Forgets what the tasks of this thread have got: its next tasks may have ids of earlier ones.
+pub(crate) fn forget_results() {
+    if RECENT.replace(0) != 0 {
+        TABLE.set(NO_RESULTS);
+    }
+}
+
 /// Counts a final result of the current task.
 ///
 /// `resource` is a descriptor for [kinds](FutileKind::is_for_descriptor) that have one, otherwise an

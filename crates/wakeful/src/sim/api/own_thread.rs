@@ -1,0 +1,133 @@
+//! The thread that runs simulations, and its supervisor, which waits for it.
+//!
+//! [`on_own_thread`] is called by the supervisor. The new thread makes one run or several, and lists the
+//! world of each in the [`Watch`] that both have. If no step of a run ends for a long time, the
+//! supervisor fails the run and leaves the thread behind.
+
+use super::Outcome;
+use crate::inspect::stack_text;
+use crate::sim::world::{FailureKind, World};
+use crate::sys::backtrace::current_tid;
+use crate::sys::sync::ignore_poison;
+use crate::task::enter_guard;
+use std::panic;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+
+/// What the supervisor of a thread sees of its runs.
+#[derive(Default)]
+pub(in crate::sim) struct Watch(Mutex<Watched>);
+
+#[derive(Default)]
+struct Watched {
+    /// The kernel's id of the thread.
+    thread: i32,
+    /// How many runs the thread has begun.
+    runs: u64,
+    /// The world of the present run.
+    world: Option<Arc<World>>,
+    /// The supervisor has left the thread behind.
+    is_abandoned: bool,
+}
+
+impl Watch {
+    fn lock(&self) -> MutexGuard<'_, Watched> {
+        ignore_poison(self.0.lock())
+    }
+
+    /// Tells that the thread runs this world from now on.
+    pub(super) fn begin_run(&self, world: &Arc<World>) {
+        let mut watched = self.lock();
+        watched.runs += 1;
+        watched.world = Some(world.clone());
+    }
+
+    /// Tells that the run has ended.
+    pub(super) fn end_run(&self) {
+        let world = self.lock().world.take();
+        drop(world);
+    }
+
+    /// Returns whether the supervisor has left the thread behind, which is to end.
+    pub(in crate::sim) fn is_abandoned(&self) -> bool {
+        self.lock().is_abandoned
+    }
+
+    /// Fails the present run if no step of it has ended since the last call, which has left `last`.
+    fn fail_if_blocked(&self, last: &mut (u64, u64), limit: Duration) -> Option<Outcome> {
+        let (thread, runs, world) = {
+            let watched = self.lock();
+            (watched.thread, watched.runs, watched.world.clone()?)
+        };
+        let now = (runs, world.steps());
+        if std::mem::replace(last, now) != now {
+            return None;
+        }
+        let (host, task) = world.running();
+        let stack = stack_text(thread).join("\n    ");
+        let text = format!(
+            "a poll of task {task} has not returned for {limit:?} of real time: it blocks the thread \
+             of the simulation, or it computes without an end\n    {stack}"
+        );
+        let mut watched = self.lock();
+        if watched.runs != runs || watched.world.is_none() {
+            return None; // it has ended after all
+        }
+        world.fail(FailureKind::BlockedPoll, host, text);
+        watched.is_abandoned = true;
+        drop(watched);
+        Some(Outcome::of(&world))
+    }
+}
+
+/// How the work of a thread has ended.
+pub(in crate::sim) enum Ended<R> {
+    Returned(R),
+    /// A run was blocked, with this outcome. The thread is left behind.
+    Blocked(Box<Outcome>),
+}
+
+/// Calls `work` on a new thread, and waits for its end. A run fails whose poll takes longer than `limit`
+/// in real time.
+///
+/// # Panics
+///
+/// If the operating system refuses a thread, if `work` panics, and in asynchronous code, whose thread it
+/// would block.
+#[track_caller]
+pub(in crate::sim) fn on_own_thread<R: Send + 'static>(
+    limit: Duration,
+    work: impl FnOnce(&Watch) -> R + Send + 'static,
+) -> Ended<R> {
+    enter_guard::check_may_block();
+    let watch = Arc::new(Watch::default());
+    let (ended, end) = mpsc::channel();
+    let of_thread = watch.clone();
+    let run = move || {
+        of_thread.lock().thread = current_tid();
+        let _ = ended.send(work(&of_thread));
+    };
+    let thread = thread::Builder::new().name("wakeful-sim".to_owned()).spawn(run);
+    let thread = thread.expect("the operating system refuses a thread for the simulation");
+    // No run has this number.
+    let mut last = (0, 0);
+    loop {
+        match end.recv_timeout(limit) {
+            Err(RecvTimeoutError::Timeout) => {
+                if let Some(outcome) = watch.fail_if_blocked(&mut last, limit) {
+                    return Ended::Blocked(Box::new(outcome));
+                }
+            }
+            returned => {
+                let joined = thread.join();
+                return match (returned, joined) {
+                    (Ok(result), _) => Ended::Returned(result),
+                    (Err(_), Err(payload)) => panic::resume_unwind(payload),
+                    (Err(_), Ok(())) => unreachable!("a thread that returns has sent its result"),
+                };
+            }
+        }
+    }
+}
