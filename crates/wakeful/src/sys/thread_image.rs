@@ -67,22 +67,24 @@ impl Block {
         let mut found = Found::default();
         // SAFETY: the function has the type that is asked for, and gets what it expects.
         unsafe { libc::dl_iterate_phdr(Some(note_module), (&raw mut found).cast()) };
-        found.block.filter(|block| found.modules == 1 && !block.start.is_null())
+        let is_aligned =
+            |block: &Self| !block.start.is_null() && block.start.addr().is_multiple_of(WORD);
+        found.block.filter(|block| found.modules == 1 && is_aligned(block))
     }
 
     /// Returns a word of the block. The last one may be cut short.
     fn word(&self, index: usize) -> u64 {
         let at = index * WORD;
-        let mut word = [0; WORD];
-        // SAFETY: the block is memory of the calling thread as long as that lives, and has these bytes.
-        // They are read as the kernel or a debugger would, since other code owns what is in them.
+        // SAFETY: the block is memory of the calling thread as long as that lives, has these bytes, and is
+        // aligned. They are read as the kernel or a debugger would, since other code owns what is in them.
         unsafe {
             match self.bytes - at {
-                WORD.. => word = self.start.add(at).cast::<[u8; WORD]>().read_volatile(),
-                rest => (0..rest).for_each(|n| word[n] = self.start.add(at + n).read_volatile()),
+                WORD.. => self.start.add(at).cast::<u64>().read_volatile(),
+                rest => (0..rest).fold(0, |word, nth| {
+                    word << 8 | u64::from(self.start.add(at + nth).read_volatile())
+                }),
             }
         }
-        u64::from_ne_bytes(word)
     }
 }
 
