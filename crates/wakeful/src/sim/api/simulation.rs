@@ -24,7 +24,7 @@ const KEPT_EVENTS: usize = 16_384;
 /// the same seed.
 ///
 /// The run fails if a task panics, if a task can never be woken again, or if nothing can happen any
-/// more although the program has not returned. [`FailureKind`] lists all reasons.
+/// more although the program has not returned. [`FailureKind`](crate::sim::FailureKind) lists all reasons.
 ///
 /// # Examples
 ///
