@@ -7,8 +7,7 @@
 //! cargo run --release -- --record FILE       # also as data
 //! ```
 //!
-//! Other options: `--masters N` (200), `--twins N` (10,000), `--rounds N` (5), `--network` builds
-//! wakeful's programs with sockets.
+//! Other options: `--masters N` (200), `--twins N` (10,000), `--rounds N` (5).
 
 mod options;
 mod record;

@@ -7,7 +7,6 @@ pub struct Options {
     pub masters: u64,
     pub twins: u64,
     pub rounds: u64,
-    pub has_network: bool,
 }
 
 impl Options {
@@ -19,14 +18,9 @@ impl Options {
             masters: 200,
             twins: 10_000,
             rounds: 5,
-            has_network: false,
         };
         let mut args = std::env::args().skip(1);
         while let Some(arg) = args.next() {
-            if arg == "--network" {
-                options.has_network = true;
-                continue;
-            }
             let value = args.next().unwrap_or_else(|| panic!("{arg} needs a value"));
             let number = || value.parse().unwrap_or_else(|_| panic!("{value:?} is not a number"));
             match arg.as_str() {

@@ -48,10 +48,10 @@ pub fn build(options: &Options) -> Vec<Tool> {
         options.tools.is_empty() || options.tools.iter().any(|wanted| name.starts_with(wanted))
     };
     let wanted = TOOLS.iter().filter(|(name, ..)| is_wanted(name));
-    wanted.map(|&(name, package, strategy)| tool(name, package, strategy, options)).collect()
+    wanted.map(|&(name, package, strategy)| tool(name, package, strategy)).collect()
 }
 
-fn tool(name: &'static str, package: &str, strategy: &'static str, options: &Options) -> Tool {
+fn tool(name: &'static str, package: &str, strategy: &'static str) -> Tool {
     let target = folder().join(if package == "on-madsim" { "target/madsim" } else { "target" });
     let mut cargo = Command::new("cargo");
     cargo.current_dir(folder()).args(["build", "--release", "--quiet", "--package", package]);
@@ -59,13 +59,9 @@ fn tool(name: &'static str, package: &str, strategy: &'static str, options: &Opt
     if package == "on-madsim" {
         cargo.env("RUSTFLAGS", "--cfg madsim");
     }
-    let has_network = package != "on-wakeful" || options.has_network;
-    if package == "on-wakeful" && options.has_network {
-        cargo.args(["--features", "network"]);
-    }
     assert!(cargo.status().expect("cargo").success(), "{package} does not build");
     let program = target.join("release").join(package);
-    let has_hosts = has_network && !matches!(package, "on-shuttle" | "on-loom");
+    let has_hosts = !matches!(package, "on-shuttle" | "on-loom");
     let mut tool = Tool { name, program, strategy, bugs: Vec::new(), has_hosts };
     let output = tool.command().arg("list").output().expect("the program of a tool");
     let bugs = String::from_utf8(output.stdout).expect("names");

@@ -12,10 +12,8 @@ mod rt;
 #[path = "../../programs/waits.rs"]
 mod waits;
 
-#[cfg(feature = "network")]
 #[path = "../../programs/heartbeats.rs"]
 mod heartbeats;
-#[cfg(feature = "network")]
 #[path = "../../programs/net.rs"]
 mod net;
 
@@ -33,7 +31,6 @@ async fn run(sim: Sim, System { hosts, client }: System) {
     if hosts.is_empty() {
         return client.await;
     }
-    #[cfg(feature = "network")]
     rt::set_latency(&sim);
     for host in hosts {
         sim.host(host.name, move || (host.program)());
@@ -49,18 +46,6 @@ impl Wakeful {
 }
 
 impl Tool for Wakeful {
-    #[cfg(not(feature = "network"))]
-    const BUGS: &'static [Bug] = bugs![
-        waits::lost_wakeup,
-        waits::stale_waker,
-        races::cancelled_read,
-        waits::abba,
-        waits::futurelock,
-        races::order_across_senders,
-        races::lost_update,
-        clocks::expired_lease,
-    ];
-    #[cfg(feature = "network")]
     const BUGS: &'static [Bug] = bugs![
         waits::lost_wakeup,
         waits::stale_waker,
@@ -105,7 +90,6 @@ impl Tool for Wakeful {
         alarms
     }
 
-    #[cfg(feature = "network")]
     fn heartbeats(&mut self, hosts: usize, simulated: std::time::Duration) {
         use wakeful::sim::Simulation;
         let simulation = Simulation::new(seed(1, 0)).time_limit(2 * simulated);
