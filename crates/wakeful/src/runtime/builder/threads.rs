@@ -189,6 +189,9 @@ impl Builder {
 
     /// Sets a callback that a thread runs before it parks because it has no tasks.
     ///
+    /// While a worker runs it, new tasks go to the other workers. If work has come meanwhile, the thread
+    /// does not park. The callback of [`on_thread_unpark`](Self::on_thread_unpark) runs then too.
+    ///
     /// # Examples
     ///
     /// ```
