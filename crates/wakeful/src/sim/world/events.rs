@@ -10,6 +10,11 @@ use std::time::Duration;
 pub(crate) trait EventTarget: Send + Sync {
     /// Lets it happen. `token` is the number that was given to [`World::schedule`].
     fn fire(self: Arc<Self>, world: &World, token: u64);
+
+    /// Returns whether it will do nothing. Then the world does not wait for it.
+    fn is_cancelled(&self, _world: &World, _token: u64) -> bool {
+        false
+    }
 }
 
 impl<F: Fn(&World, u64) + Send + Sync> EventTarget for F {
@@ -105,6 +110,22 @@ impl World {
             for action in deferred {
                 self.call_program(HostId::WORLD, || action(self));
             }
+        }
+    }
+
+    /// Returns when the next event is due. Drops those before it that were cancelled.
+    pub(super) fn next_event_ns(&self) -> Option<u64> {
+        loop {
+            let (at_ns, target, token) = {
+                let state = self.lock();
+                let Reverse(event) = state.events.peek()?;
+                (event.at_ns, event.target.clone(), event.token)
+            };
+            // It may take a lock that is taken before that of the world.
+            if !target.is_cancelled(self, token) {
+                return Some(at_ns);
+            }
+            self.lock().events.pop();
         }
     }
 

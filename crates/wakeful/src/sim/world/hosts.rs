@@ -298,11 +298,11 @@ impl World {
     }
 
     /// Fails the run if the calling thread is another than that of the simulation.
-    pub(super) fn refuse_foreign(&self, host: HostId) {
+    pub(crate) fn refuse_foreign(&self, host: HostId) {
         let thread = self.lock().thread;
         if thread.is_some_and(|thread| thread != thread::current().id()) {
-            let text = "a thread outside of the simulation has woken or spawned a task of it, or made a \
-                        choice for it. When that happens is not decided by the seed, so the run could \
+            let text = "a thread outside of the simulation has woken or spawned a task of it, used a \
+                        socket of it, or made a choice for it. When that happens is not decided by the seed, so the run could \
                         not be repeated. Use `spawn_blocking`, whose closures run inside the \
                         simulation, or let the thread end before the simulation begins."
                 .to_owned();

@@ -3,7 +3,6 @@
 use super::{FailureKind, HostId, HostRunner, MAX_CUT, State, World};
 use crate::sim::hash::EventKind;
 use crate::sim::oracle::{ChoiceContext, ChoiceKind, Range};
-use std::cmp::Reverse;
 use std::mem::take;
 use std::panic;
 use std::sync::Arc;
@@ -42,6 +41,7 @@ impl Drop for RunningGuard<'_> {
         world.call_program(HostId::WORLD, || drop(checks));
         world.call_program(HostId::WORLD, || drop(events));
         world.call_program(HostId::WORLD, || drop(deferred));
+        world.call_program(HostId::WORLD, || world.leave_other_hosts());
     }
 }
 
@@ -168,8 +168,8 @@ impl World {
 
     /// Returns when the next event or timer is due.
     fn next_due_ns(&self) -> Option<u64> {
+        let event = self.next_event_ns();
         let state = self.lock();
-        let event = state.events.peek().map(|Reverse(event)| event.at_ns);
         let runners = state.hosts.iter().filter(|host| !host.is_paused);
         let timers = runners.filter_map(|host| host.runner.as_ref()?.next_timer_ns());
         timers.chain(event).min()
