@@ -13,11 +13,13 @@ use wakeful::net::{TcpListener, TcpStream, UdpSocket};
 use wakeful::sim::{FailureKind, Sim, Simulation};
 use wakeful::time::{Instant, sleep, timeout};
 
-/// Starts the host `server` with `echo`, and connects to it.
+/// Starts the host `server` with `echo`, and connects to it. The server has accepted.
 async fn connected(sim: &Sim) -> TcpStream {
     sim.host("server", echo);
     sleep(ms(1)).await;
-    TcpStream::connect("server:80").await.unwrap()
+    let mut stream = TcpStream::connect("server:80").await.unwrap();
+    ping(&mut stream).await.unwrap();
+    stream
 }
 
 /// Sends a byte and waits for it to come back.

@@ -33,6 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("inspect",   &["sys", "task", "wait", "queue", "driver", "telemetry", "sim", "scheduler", "watchdog"]),
     ("runtime",   &["sys", "task", "wait", "queue", "driver", "telemetry", "sim", "scheduler", "watchdog", "inspect"]),
     ("sync",      &["sys", "task", "wait"]),
+    ("time",      &["sys", "task", "wait", "driver", "sim", "scheduler", "runtime", "sync"]),
     ("io",        &["sys", "task", "wait"]),
     ("net",       &["sys", "task", "wait", "driver", "sim", "scheduler", "runtime", "io"]),
     ("fs",        &["sys", "task", "wait", "driver", "sim", "scheduler", "runtime", "io"]),

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// - TCP and Unix streams keep their bytes in order. A lost TCP segment is sent again: it arrives 200 ms
 ///   later, or 600 ms later if it is lost twice, and so on.
 /// - UDP datagrams are lost, duplicated and reordered, with the probabilities that are set here.
-/// - A partition stalls TCP. After 924.6 s, reads and writes fail with `TimedOut`, and a
+/// - A partition stalls TCP. After 924.6 s, an end that has something to send fails with `TimedOut`, and a
 ///   connection attempt after 127 s, as on Linux. Datagrams are lost.
 ///
 /// When the test has returned, everything is healed and no more messages are lost. While a partition
@@ -311,7 +311,7 @@ impl Network {
 
     /// Keeps all messages between two hosts until [`release`](Self::release). None is lost.
     ///
-    /// TCP gives up after 924.6 s, as in a partition.
+    /// Each message has a new latency then. TCP gives up after 924.6 s, as in a partition.
     ///
     /// # Panics
     ///

@@ -6,7 +6,7 @@ use super::stream::{BOTH_CLOSED, WINDOW};
 use crate::driver::io_readiness::Readiness;
 use crate::sim::oracle::HostId;
 use rustix::io::Errno;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A part of a stream, or what happens to it.
 #[derive(Debug)]
@@ -53,12 +53,31 @@ pub(crate) struct End {
     pub(super) is_write_blocked: bool,
     /// When the last segment arrives.
     pub(super) last_arrival_ns: u64,
-    /// Segments that wait for the route.
-    pub(super) stalled: VecDeque<Segment>,
+    /// The number of the next segment that this end sends.
+    pub(super) next_sent: u64,
+    /// The number of the next segment of this end that its peer takes.
+    pub(super) next_delivered: u64,
+    /// Segments that wait for the route, by number.
+    pub(super) stalled: BTreeMap<u64, Segment>,
+    /// Segments that have reached the peer before an earlier one, by number.
+    pub(super) early: BTreeMap<u64, Segment>,
     /// Room in the peer's window of which it does not know: the route is blocked.
     pub(super) withheld: usize,
-    /// The number of the wait for the route. It is even when the end does not wait.
-    pub(super) stall_epoch: u64,
+    /// The message that ends the wait for the route.
+    pub(super) stall_timer: Option<u64>,
+    /// The message that ends the handshake.
+    pub(super) handshake_timer: Option<u64>,
+}
+
+/// How an end is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closing {
+    /// With the end of the stream, or with a reset if bytes were not read.
+    Orderly,
+    /// With a reset. Bytes that wait for the route are dropped.
+    Abort,
+    /// With a reset, after the bytes that were sent: the host is killed.
+    Kill,
 }
 
 impl End {
@@ -77,19 +96,37 @@ impl End {
             unread: 0,
             is_write_blocked: false,
             last_arrival_ns: 0,
-            stalled: VecDeque::new(),
+            next_sent: 0,
+            next_delivered: 0,
+            stalled: BTreeMap::new(),
+            early: BTreeMap::new(),
             withheld: 0,
-            stall_epoch: 0,
+            stall_timer: None,
+            handshake_timer: None,
         }
     }
 
-    pub(super) fn is_stalled(&self) -> bool {
-        !self.stall_epoch.is_multiple_of(2)
+    /// Returns whether the end has failed or was closed before its peer has answered.
+    pub(super) fn has_given_up(&self) -> bool {
+        !self.is_established && (self.is_reset || self.is_closed)
     }
 
-    /// Returns whether the end has failed before its peer has answered.
-    pub(super) fn has_given_up(&self) -> bool {
-        self.is_reset && !self.is_established
+    /// Returns whether the end waits for the answer of its peer.
+    pub(super) fn is_connecting(&self) -> bool {
+        !self.is_established && !self.is_reset && !self.is_closed
+    }
+
+    /// Returns whether a write waits for room in the window.
+    pub(super) fn awaits_window(&self) -> bool {
+        self.is_write_blocked && self.unread >= WINDOW && !self.is_closed
+    }
+
+    /// Drops the segments that wait for the route. The next one takes the place of the first.
+    pub(super) fn drop_stalled(&mut self) {
+        if let Some((first, _)) = self.stalled.pop_first() {
+            self.next_sent = first;
+            self.stalled.clear();
+        }
     }
 }
 
@@ -99,15 +136,17 @@ pub(crate) struct Connection {
     pub(crate) ends: [End; 2],
     /// A Unix stream, whose bytes stay on the host and arrive at once.
     pub(crate) is_unix: bool,
-    /// The listener that the connection was requested from.
+    /// The listener that has answered the request, until the connection is in its queue.
     pub(crate) listener: Option<SocketId>,
+    /// The end that has connected knows of the answer, but the route is blocked.
+    pub(super) is_confirm_withheld: bool,
     /// The number of messages on their way.
     pub(crate) in_flight: usize,
 }
 
 impl Connection {
     pub(crate) fn new(is_unix: bool, ends: [End; 2]) -> Self {
-        Self { ends, is_unix, listener: None, in_flight: 0 }
+        Self { ends, is_unix, listener: None, is_confirm_withheld: false, in_flight: 0 }
     }
 
     /// Returns the route from this side to the other.

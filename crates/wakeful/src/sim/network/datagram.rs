@@ -144,6 +144,19 @@ impl Net {
         self.send(*last, route.0, Message::Datagram(datagram));
     }
 
+    /// Puts a datagram on its way that a hold has kept. It meets no other fault.
+    pub(crate) fn release_datagram(
+        &mut self,
+        datagram: Datagram,
+        now_ns: u64,
+        dice: &mut dyn Dice,
+    ) {
+        self.log_passage(Passage::Sent, &datagram);
+        let (route, len) = (datagram.route, datagram.bytes.len());
+        let delay = self.links.latency(route, len, now_ns, dice);
+        self.send(delay, route.0, Message::Datagram(datagram));
+    }
+
     /// Loses a datagram in a partition, or lets it wait for the end of a hold.
     fn obstruct(&mut self, datagram: Datagram) {
         if self.links.blocked(datagram.route) == Some(Blocked::Hold) {

@@ -1,5 +1,6 @@
 //! [`Network`]: the lock around [`Net`], and what its calls wake and schedule.
 
+use super::connection::Closing;
 use super::links::{Blocked, LinkRule, Route};
 use super::log::LoggedMessage;
 use super::state::{Dice, Net, Outbox, SocketId};
@@ -9,6 +10,7 @@ use crate::sim::oracle::{ChoiceKind, HostId};
 use crate::sim::world::{EventTarget, World};
 use crate::sys::sync::ignore_poison;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The network of a world.
@@ -54,6 +56,10 @@ impl EventTarget for Arrivals {
     fn fire(self: Arc<Self>, world: &World, number: u64) {
         world.with_net(|net, now_ns, dice| net.arrive(number, now_ns, dice));
     }
+
+    fn is_cancelled(&self, world: &World, number: u64) -> bool {
+        !world.network.lock().net.is_under_way(number)
+    }
 }
 
 impl Network {
@@ -75,6 +81,7 @@ impl Network {
 impl World {
     /// Calls `f` with the network, the time and the oracle. Then wakes and schedules what follows.
     pub(crate) fn with_net<R>(&self, f: impl FnOnce(&mut Net, u64, &mut dyn Dice) -> R) -> R {
+        self.refuse_foreign(HostId::WORLD);
         let mut locked = self.network.lock();
         let state = &mut *locked;
         let result = f(&mut state.net, self.now_ns(), &mut WorldDice(self));
@@ -93,8 +100,19 @@ impl World {
         // Usually there is at most one.
         let (first, more) = (ready.next(), ready.collect::<Vec<_>>());
         drop(locked);
+        let mut panicked = None;
         for (source, ready) in first.into_iter().chain(more) {
-            source.add(ready);
+            // Each readiness is told once. So a foreign waker that panics must not keep the others
+            // from their tasks.
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| source.add(ready))) {
+                source.wake_remaining(ready);
+                if let Some(later) = panicked.replace(payload) {
+                    std::mem::forget(later);
+                }
+            }
+        }
+        if let Some(payload) = panicked {
+            resume_unwind(payload);
         }
         result
     }
@@ -110,10 +128,17 @@ impl World {
     }
 
     /// Closes a socket. No task waits for it any more.
-    pub(super) fn close_socket(&self, id: SocketId, resets: bool) {
+    pub(super) fn close_socket(&self, id: SocketId, how: Closing) {
         let source = self.network.lock().sources.remove(&id);
         drop(source);
-        self.with_net(|net, now_ns, dice| net.close(id, resets, now_ns, dice));
+        self.with_net(|net, now_ns, dice| net.close(id, how, now_ns, dice));
+    }
+
+    /// Ends all connections between the first host and others, which are stopped for good.
+    ///
+    /// For a later run of the world, whose events were dropped.
+    pub(crate) fn leave_other_hosts(&self) {
+        self.with_net(|net, now_ns, dice| net.leave_other_hosts(now_ns, dice));
     }
 
     /// Tells the network how many hosts there are.

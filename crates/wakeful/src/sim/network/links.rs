@@ -132,13 +132,19 @@ impl Links {
     }
 
     /// Chooses how long a message of `len` bytes is on its way.
-    fn latency(&mut self, route: Route, len: usize, now_ns: u64, dice: &mut dyn Dice) -> u64 {
+    pub(crate) fn latency(
+        &mut self,
+        route: Route,
+        len: usize,
+        now_ns: u64,
+        dice: &mut dyn Dice,
+    ) -> u64 {
         let (least, most) = self.latency_range(route);
         let step =
             if most > least { dice.choose(ChoiceKind::Latency, route.0, LATENCY_STEPS) } else { 0 };
         let range = u128::from(most.saturating_sub(least));
         let above = (range * u128::from(step) / u128::from(LATENCY_STEPS - 1)) as u64;
-        self.queueing_ns(route, len, now_ns) + least + above
+        self.queueing_ns(route, len, now_ns).saturating_add(least).saturating_add(above)
     }
 
     /// Returns how long the route takes to send the message, after those that it was given before.
@@ -164,7 +170,7 @@ impl Links {
         let mut delay = self.latency(route, len, now_ns, dice);
         let mut losses = 0;
         while losses < MAX_LOSSES && self.chance(route, ChoiceKind::Loss, dice) {
-            delay += RETRANSMISSION_NS << losses;
+            delay = delay.saturating_add(RETRANSMISSION_NS << losses);
             losses += 1;
         }
         delay
@@ -193,7 +199,8 @@ impl Links {
             if self.chance(route, ChoiceKind::Reorder, dice) {
                 // Long enough for a datagram that is sent after it to arrive before it.
                 let (_, most) = self.latency_range(route);
-                delay += most.max(1) * (1 + dice.choose(ChoiceKind::Latency, route.0, 4));
+                let times = 1 + dice.choose(ChoiceKind::Latency, route.0, 4);
+                delay = delay.saturating_add(most.max(1).saturating_mul(times));
             }
             delays.push(delay);
         }

@@ -1,6 +1,6 @@
 //! Listeners: how connections are requested, queued and accepted.
 
-use super::connection::{Connection, End, Segment};
+use super::connection::{Closing, Connection, End, Segment};
 use super::ports::{Destination, Protocol, destination};
 use super::state::{
     Address, ConnectionId, Dice, EndId, Message, Net, Socket, SocketId, SocketKind, SocketState,
@@ -106,9 +106,12 @@ impl Net {
         let end = EndId { connection, side: 0 };
         self.set_state(id, SocketState::Stream(end));
         if there == Destination::NoHost {
-            self.send(NO_HOST_NS, host, Message::NoHost(end));
+            let timer = self.send(NO_HOST_NS, host, Message::NoHost(end));
+            self.connections.get_mut(&connection).expect("just added").ends[0].handshake_timer =
+                Some(timer);
         } else {
             self.transmit(end, Segment::Syn, now_ns, dice);
+            self.start_handshake_timer(end);
         }
         Ok(())
     }
@@ -118,6 +121,10 @@ impl Net {
         let Some(connection) = self.connections.get(&id.connection) else { return };
         let end = &connection.ends[1];
         let Address::Inet(addr) = end.address else { return };
+        if connection.ends[0].has_given_up() {
+            // Its host would answer the answer with a reset.
+            return self.close_unaccepted(id.connection);
+        }
         let listens = |socket: &SocketId| {
             let state = self.sockets.get(socket).map(|socket| &socket.state);
             matches!(state, Some(SocketState::Listener(_)))
@@ -142,16 +149,17 @@ impl Net {
     ) {
         let Ok(state) = self.listener_mut(listener) else { return };
         if state.is_full() {
-            state.waiting.push_back(connection);
             // The listener's host drops the request, and the other one repeats it for some time.
-            self.begin_stall(EndId { connection, side: 0 });
+            state.waiting.push_back(connection);
             return;
         }
         state.requested.insert(connection);
         let Some(accepted) = self.connections.get_mut(&connection) else { return };
         accepted.ends[1].is_established = true;
         accepted.listener = Some(listener);
-        self.transmit(EndId { connection, side: 1 }, Segment::Accepted, now_ns, dice);
+        let end = EndId { connection, side: 1 };
+        self.transmit(end, Segment::Accepted, now_ns, dice);
+        self.start_handshake_timer(end);
     }
 
     /// Tells the listener that this end knows of its answer.
@@ -166,28 +174,64 @@ impl Net {
         }
     }
 
-    /// Forgets a request to connect, of which the peer has heard nothing for too long.
-    pub(super) fn forget_request(&mut self, id: EndId) {
+    /// Takes the confirmation off the wire that the peer knows of the listener's answer.
+    pub(crate) fn arrive_confirm(&mut self, id: EndId, now_ns: u64, dice: &mut dyn Dice) {
         let Some(connection) = self.connections.get_mut(&id.connection) else { return };
-        connection.ends[id.side].is_closed = true;
-        if let Some(listener) = connection.listener
-            && let Ok(state) = self.listener_mut(listener)
+        connection.in_flight -= 1;
+        if self.links.blocked(connection.route(0)).is_some() {
+            connection.is_confirm_withheld = true;
+        } else {
+            self.enqueue(id.connection, now_ns, dice);
+        }
+        self.remove_if_over(id);
+    }
+
+    /// Forgets a request that was answered but not confirmed, and gives its place to the next one.
+    pub(super) fn forget_request(&mut self, id: ConnectionId, now_ns: u64, dice: &mut dyn Dice) {
+        let server = EndId { connection: id, side: 1 };
+        self.stop_timers(server);
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Some(listener) = connection.listener.take() else { return };
+        connection.is_confirm_withheld = false;
+        let [client, forgotten] = &mut connection.ends;
+        if client.is_connecting() {
+            // It repeats the request, which gets through when the routes change.
+            *forgotten = End::new(forgotten.host, forgotten.address.clone(), None);
+            (client.next_sent, client.next_delivered) = (1, 0);
+            client.stalled.insert(0, Segment::Syn);
+        } else {
+            forgotten.is_closed = true;
+            forgotten.drop_stalled();
+        }
+        if let Ok(state) = self.listener_mut(listener) {
+            state.requested.remove(&id);
+            self.queue_next(listener, now_ns, dice);
+        }
+        self.remove_if_over(server);
+    }
+
+    /// Ends an attempt to connect that its host has given up.
+    pub(super) fn abandon_request(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(&id)
+            && connection.listener.is_none()
         {
-            state.requested.remove(&id.connection);
+            connection.ends[1].is_closed = true;
+            connection.ends[1].drop_stalled();
         }
     }
 
     /// Adds a connection to the queue of its listener.
     pub(super) fn enqueue(&mut self, connection: ConnectionId, now_ns: u64, dice: &mut dyn Dice) {
-        let listener = self.connections.get(&connection).and_then(|it| it.listener);
+        let listener = self.connections.get_mut(&connection).and_then(|it| it.listener.take());
         let Some(listener) = listener else { return };
+        self.stop_timers(EndId { connection, side: 1 });
         match self.listener_mut(listener) {
             Ok(state) => {
                 state.requested.remove(&connection);
                 state.queue.push_back(connection);
                 self.set_ready(Some(listener), Readiness::READABLE);
             }
-            Err(_) => self.close_end(EndId { connection, side: 1 }, true, now_ns, dice),
+            Err(_) => self.close_end(EndId { connection, side: 1 }, Closing::Abort, now_ns, dice),
         }
     }
 
@@ -201,6 +245,10 @@ impl Net {
         let listener = self.listener_mut(id)?;
         let connection = listener.queue.pop_front().ok_or(Errno::AGAIN)?;
         let Socket { host, kind, .. } = *self.socket(id)?;
+        if !self.connections.contains_key(&connection) {
+            self.queue_next(id, now_ns, dice);
+            return Err(Errno::CONNABORTED);
+        }
         let socket = self.open(host, kind);
         let end = EndId { connection, side: 1 };
         self.set_state(socket, SocketState::Stream(end));
@@ -216,7 +264,7 @@ impl Net {
         while let Ok(listener) = self.listener_mut(id)
             && let Some(next) = listener.waiting.pop_front()
         {
-            if self.connections.get(&next).is_some_and(|it| it.ends[0].has_given_up()) {
+            if self.connections.get(&next).is_none_or(|it| it.ends[0].has_given_up()) {
                 self.close_unaccepted(next);
                 self.remove_if_over(EndId { connection: next, side: 0 });
             } else {
@@ -235,7 +283,7 @@ impl Net {
     /// Resets the connections that were not accepted.
     pub(super) fn close_listener(&mut self, listener: Listener, now_ns: u64, dice: &mut dyn Dice) {
         for connection in listener.queue {
-            self.close_end(EndId { connection, side: 1 }, true, now_ns, dice);
+            self.close_end(EndId { connection, side: 1 }, Closing::Abort, now_ns, dice);
         }
         for connection in listener.waiting {
             self.close_unaccepted(connection);

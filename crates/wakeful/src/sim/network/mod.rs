@@ -13,6 +13,7 @@
 //!
 //! - `state`: [`Net`], the sockets and connections of all hosts. It uses no runtime.
 //! - `stream`: how bytes travel. `connection`: the two ends. `listener`: how they begin. `datagram`: UDP.
+//! - `timeout`: when an end gives up. `leave`: what remains between two runs.
 //! - `ports`: addresses, ports and names. `links`: latencies and faults.
 //! - `log`: the log of messages, if the run keeps one.
 //! - `handle`: [`Network`], the lock around [`Net`], and what it wakes and schedules.
@@ -24,6 +25,7 @@
 mod connection;
 mod datagram;
 mod handle;
+mod leave;
 mod links;
 mod listener;
 mod log;
@@ -31,6 +33,7 @@ mod ports;
 mod socket;
 mod state;
 mod stream;
+mod timeout;
 
 pub(crate) use handle::Network;
 pub(crate) use links::{Blocked, LinkRule, Route};

@@ -1,5 +1,6 @@
 //! [`SimulatedSocket`]: what a socket of a simulated host has instead of a descriptor.
 
+use super::connection::Closing;
 use super::state::{Address, EndId, Net, Socket, SocketId, SocketKind, SocketState};
 use crate::driver::io_readiness::{IoReadiness, Readiness};
 use crate::sim::world::{SimulatedHost, World};
@@ -309,7 +310,8 @@ impl SimulatedSocket {
 
 impl Drop for SimulatedSocket {
     fn drop(&mut self) {
-        self.world.close_socket(self.id, self.has_zero_linger());
+        let how = if self.has_zero_linger() { Closing::Abort } else { Closing::Orderly };
+        self.world.close_socket(self.id, how);
     }
 }
 

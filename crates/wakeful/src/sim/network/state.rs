@@ -1,6 +1,6 @@
 //! [`Net`]: the sockets and connections of all hosts, without a runtime.
 
-use super::connection::{Connection, Segment};
+use super::connection::{Closing, Connection, Segment};
 use super::datagram::DatagramSocket;
 use super::links::{Links, Route};
 use super::listener::Listener;
@@ -78,15 +78,15 @@ pub(crate) struct Socket {
 /// Something that is on its way between two hosts.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// A part of the stream that this end has sent.
-    Segment(EndId, Segment),
+    /// A part of the stream that this end has sent, with its number.
+    Segment(EndId, u64, Segment),
     /// This end has read this number of bytes, so its peer may write as many more.
     Window(EndId, usize),
     Datagram(super::datagram::Datagram),
     /// No socket has got what this one has sent.
     Unreachable(SocketId),
-    /// This end gives up, unless its `u64` has changed.
-    Timeout(EndId, u64),
+    /// This end gives up.
+    Timeout(EndId),
     /// No host has the address that this end connects to.
     NoHost(EndId),
     /// The peer knows that the connection was accepted, so the listener may have it.
@@ -118,7 +118,7 @@ pub(crate) struct Net {
     pub(crate) is_logged: bool,
     /// How many hosts there are.
     pub(crate) hosts: u32,
-    messages: BTreeMap<u64, Message>,
+    pub(super) messages: BTreeMap<u64, Message>,
     /// Datagrams that wait for the end of a hold.
     pub(crate) held: Vec<super::datagram::Datagram>,
     next_socket: u32,
@@ -147,9 +147,10 @@ impl Net {
         id
     }
 
-    /// Lets a message arrive after this time, on behalf of the host that sent it.
-    pub(crate) fn send(&mut self, after_ns: u64, host: HostId, message: Message) {
-        if let Message::Segment(end, _) | Message::Window(end, _) | Message::Confirm(end) = &message
+    /// Lets a message arrive after this time, on behalf of the host that sent it. Returns its number.
+    pub(crate) fn send(&mut self, after_ns: u64, host: HostId, message: Message) -> u64 {
+        if let Message::Segment(end, ..) | Message::Window(end, _) | Message::Confirm(end) =
+            &message
             && let Some(connection) = self.connections.get_mut(&end.connection)
         {
             connection.in_flight += 1;
@@ -157,17 +158,30 @@ impl Net {
         self.next_message += 1;
         self.messages.insert(self.next_message, message);
         self.out.sent.push((after_ns, host, self.next_message));
+        self.next_message
+    }
+
+    /// Takes back a message, which is not on behalf of a connection.
+    pub(super) fn cancel(&mut self, number: u64) {
+        self.messages.remove(&number);
+    }
+
+    /// Returns whether the message of this number was not taken back.
+    pub(crate) fn is_under_way(&self, number: u64) -> bool {
+        self.messages.contains_key(&number)
     }
 
     /// Lets the message of this number arrive.
     pub(crate) fn arrive(&mut self, number: u64, now_ns: u64, dice: &mut dyn Dice) {
         match self.messages.remove(&number) {
-            Some(Message::Segment(end, segment)) => self.arrive_segment(end, segment, now_ns, dice),
+            Some(Message::Segment(end, number, segment)) => {
+                self.arrive_segment(end, number, segment, now_ns, dice);
+            }
             Some(Message::Window(end, room)) => self.arrive_window(end, room),
             Some(Message::Datagram(datagram)) => self.arrive_datagram(datagram),
             Some(Message::Unreachable(socket)) => self.arrive_unreachable(socket),
-            Some(Message::Timeout(end, epoch)) => self.expire(end, epoch),
-            Some(Message::NoHost(end)) => self.fail_end(end, Errno::HOSTUNREACH),
+            Some(Message::Timeout(end)) => self.expire(end, now_ns, dice),
+            Some(Message::NoHost(end)) => self.fail_end(end, Errno::HOSTUNREACH, now_ns, dice),
             Some(Message::Confirm(end)) => self.arrive_confirm(end, now_ns, dice),
             None => {}
         }
@@ -269,8 +283,8 @@ impl Net {
         }
     }
 
-    /// Closes a socket. With `resets`, its peer gets a reset in any case.
-    pub(crate) fn close(&mut self, id: SocketId, resets: bool, now_ns: u64, dice: &mut dyn Dice) {
+    /// Closes a socket.
+    pub(crate) fn close(&mut self, id: SocketId, how: Closing, now_ns: u64, dice: &mut dyn Dice) {
         let Some(socket) = self.sockets.remove(&id) else { return };
         match &socket.bound {
             Some(Address::Inet(addr)) => {
@@ -282,7 +296,7 @@ impl Net {
             None => {}
         }
         match socket.state {
-            SocketState::Stream(end) => self.close_end(end, resets, now_ns, dice),
+            SocketState::Stream(end) => self.close_end(end, how, now_ns, dice),
             SocketState::Listener(listener) => self.close_listener(listener, now_ns, dice),
             SocketState::Idle | SocketState::Datagram(_) => {}
         }
@@ -293,7 +307,7 @@ impl Net {
         let of_host = self.sockets.iter().filter(|(_, socket)| socket.host == host);
         let ids: Vec<SocketId> = of_host.map(|(id, _)| *id).collect();
         for id in ids {
-            self.close(id, true, now_ns, dice);
+            self.close(id, Closing::Kill, now_ns, dice);
         }
     }
 
@@ -310,7 +324,7 @@ impl Net {
             std::mem::take(&mut self.held).into_iter().partition(|held| is_held(held.route));
         self.held = held;
         for datagram in released {
-            self.dispatch_datagram(datagram, now_ns, dice);
+            self.release_datagram(datagram, now_ns, dice);
         }
     }
 }

@@ -13,10 +13,10 @@
 //! 2. After the latency of the link. A lost segment arrives later. No segment overtakes another.
 //! 3. If the end is closed, the sender gets a reset.
 //! 4. The reader makes room in the window.
-//! 5. A partition or a hold. [`Net::expire`] ends the connection after [`STALL_LIMIT_NS`].
+//! 5. A partition or a hold. [`Net::expire`] ends the connection if it lasts.
 //! 6. [`Net::resume`].
 
-use super::connection::{End, Segment};
+use super::connection::{Closing, End, Segment};
 use super::log::Passage;
 use super::state::{Dice, EndId, Message, Net};
 use crate::driver::io_readiness::Readiness;
@@ -25,12 +25,6 @@ use rustix::io::Errno;
 
 /// The number of bytes that the peer need not have read.
 pub(crate) const WINDOW: usize = 64 * 1024;
-
-/// A connection ends when its segments did not get through for this time: 924.6 s, as on Linux.
-pub(crate) const STALL_LIMIT_NS: u64 = 924_600_000_000;
-
-/// An attempt to connect ends after this time: 127 s, as on Linux.
-pub(crate) const CONNECT_LIMIT_NS: u64 = 127_000_000_000;
 
 /// The probability that a read or write transfers less than it could, in millionths.
 const SHORT_IO: u32 = 125_000;
@@ -48,7 +42,7 @@ fn shortened(len: usize, host: HostId, dice: &mut dyn Dice) -> usize {
 
 /// Reading and writing.
 impl Net {
-    fn end_mut(&mut self, id: EndId) -> Result<&mut End, Errno> {
+    pub(super) fn end_mut(&mut self, id: EndId) -> Result<&mut End, Errno> {
         let connection = self.connections.get_mut(&id.connection).ok_or(Errno::NOTCONN)?;
         Ok(&mut connection.ends[id.side])
     }
@@ -74,6 +68,7 @@ impl Net {
             return Ok(0);
         }
         if room == 0 {
+            self.begin_stall_if_blocked(id);
             return Err(Errno::AGAIN);
         }
         let count = shortened(room, end.host, dice);
@@ -95,7 +90,12 @@ impl Net {
         dice: &mut dyn Dice,
         sink: &mut dyn FnMut(&[u8]),
     ) -> Result<usize, Errno> {
-        let end = self.end_mut(id)?;
+        let connection = self.connections.get_mut(&id.connection).ok_or(Errno::NOTCONN)?;
+        let end = &mut connection.ends[id.side];
+        if end.received.is_empty() && end.has_ended && !connection.is_unix {
+            // The end of the stream comes before an error that follows it, as on Linux.
+            return Ok(0);
+        }
         if end.received.is_empty() || len == 0 {
             return match end.error.take() {
                 Some(error) => Err(error),
@@ -186,20 +186,26 @@ impl Net {
     }
 
     /// Closes an end, whose socket is gone.
-    pub(crate) fn close_end(&mut self, id: EndId, resets: bool, now_ns: u64, dice: &mut dyn Dice) {
+    pub(crate) fn close_end(&mut self, id: EndId, how: Closing, now_ns: u64, dice: &mut dyn Dice) {
         let Some(connection) = self.connections.get_mut(&id.connection) else { return };
         if connection.is_unix {
-            return self.close_unix_end(id, resets);
+            return self.close_unix_end(id, how != Closing::Orderly);
         }
         let end = &mut connection.ends[id.side];
         end.socket = None;
-        if !std::mem::replace(&mut end.is_closed, true) && !end.is_reset {
-            if resets || !end.received.is_empty() {
-                end.stalled.clear();
-                self.transmit(id, Segment::Reset, now_ns, dice);
-            } else if !std::mem::replace(&mut end.is_shut, true) {
-                self.transmit(id, Segment::Fin, now_ns, dice);
+        let was_open = !std::mem::replace(&mut end.is_closed, true) && !end.is_reset;
+        if was_open && !end.is_established {
+            // Nothing tells the peer of it, as on Linux.
+            end.drop_stalled();
+            self.stop_timers(id);
+            self.abandon_request(id.connection);
+        } else if was_open && (how != Closing::Orderly || !end.received.is_empty()) {
+            if how != Closing::Kill {
+                end.drop_stalled();
             }
+            self.transmit(id, Segment::Reset, now_ns, dice);
+        } else if was_open && !std::mem::replace(&mut end.is_shut, true) {
+            self.transmit(id, Segment::Fin, now_ns, dice);
         }
         self.remove_if_over(id);
     }
@@ -222,15 +228,6 @@ impl Net {
         self.remove_if_over(id);
     }
 
-    /// Takes a message of a connection off the wire.
-    pub(crate) fn arrive_confirm(&mut self, id: EndId, now_ns: u64, dice: &mut dyn Dice) {
-        if let Some(connection) = self.connections.get_mut(&id.connection) {
-            connection.in_flight -= 1;
-            self.enqueue(id.connection, now_ns, dice);
-            self.remove_if_over(id);
-        }
-    }
-
     pub(super) fn remove_if_over(&mut self, id: EndId) {
         let Some(connection) = self.connections.get(&id.connection) else { return };
         let is_over = |end: &End| end.is_closed && end.stalled.is_empty();
@@ -250,21 +247,35 @@ impl Net {
         now_ns: u64,
         dice: &mut dyn Dice,
     ) {
+        let Ok(end) = self.end_mut(id) else { return };
+        let number = end.next_sent;
+        end.next_sent += 1;
+        self.dispatch_segment(id, number, segment, now_ns, dice);
+    }
+
+    /// Puts a segment on its way, or lets it wait for the route.
+    fn dispatch_segment(
+        &mut self,
+        id: EndId,
+        number: u64,
+        segment: Segment,
+        now_ns: u64,
+        dice: &mut dyn Dice,
+    ) {
         self.log_segment(Passage::Sent, id, &segment);
         let Some(connection) = self.connections.get_mut(&id.connection) else { return };
         let route = connection.route(id.side);
         let end = &mut connection.ends[id.side];
-        let is_first =
-            end.stalled.is_empty() && (end.last_arrival_ns == 0 || end.last_arrival_ns < now_ns);
-        if connection.is_unix || (is_first && self.links.is_immediate(route)) {
-            self.deliver(id, segment, now_ns, dice);
-        } else if !end.stalled.is_empty() || self.links.blocked(route).is_some() {
-            self.stall(id, segment);
+        let is_next = number == end.next_delivered;
+        if connection.is_unix || (is_next && self.links.is_immediate(route)) {
+            self.deliver_in_order(id, number, segment, now_ns, dice);
+        } else if self.links.blocked(route).is_some() {
+            self.stall(id, number, segment);
         } else {
             let delay = self.links.segment_delay(route, segment.len(), now_ns, dice);
-            let arrival = (now_ns + delay).max(end.last_arrival_ns);
+            let arrival = now_ns.saturating_add(delay).max(end.last_arrival_ns);
             end.last_arrival_ns = arrival;
-            self.send(arrival - now_ns, route.0, Message::Segment(id, segment));
+            self.send(arrival - now_ns, route.0, Message::Segment(id, number, segment));
         }
     }
 
@@ -272,6 +283,7 @@ impl Net {
     pub(crate) fn arrive_segment(
         &mut self,
         id: EndId,
+        number: u64,
         segment: Segment,
         now_ns: u64,
         dice: &mut dyn Dice,
@@ -279,104 +291,98 @@ impl Net {
         let Some(connection) = self.connections.get_mut(&id.connection) else { return };
         connection.in_flight -= 1;
         let route = connection.route(id.side);
-        let end = &mut connection.ends[id.side];
-        if self.links.blocked(route).is_some() || !end.stalled.is_empty() {
-            return self.stall(id, segment);
+        if self.links.blocked(route).is_some() {
+            return self.stall(id, number, segment);
         }
-        self.deliver(id, segment, now_ns, dice);
+        self.deliver_in_order(id, number, segment, now_ns, dice);
         // Without the way back, the acknowledgement is lost.
         if self.links.blocked((route.1, route.0)).is_some() {
             self.begin_stall(id);
         }
     }
 
-    /// Lets a segment of this end wait for the route.
-    fn stall(&mut self, id: EndId, segment: Segment) {
-        self.log_segment(Passage::Stalled, id, &segment);
-        if let Ok(end) = self.end_mut(id) {
-            end.stalled.push_back(segment);
+    /// Delivers a segment and those that were waiting for it. Keeps it if an earlier one is missing.
+    fn deliver_in_order(
+        &mut self,
+        id: EndId,
+        number: u64,
+        segment: Segment,
+        now_ns: u64,
+        dice: &mut dyn Dice,
+    ) {
+        let Ok(end) = self.end_mut(id) else { return };
+        if number != end.next_delivered {
+            end.early.insert(number, segment);
+            return self.remove_if_over(id);
         }
-        self.begin_stall(id);
+        let mut next = Some(segment);
+        while let (Some(segment), Ok(end)) = (next, self.end_mut(id)) {
+            end.next_delivered += 1;
+            self.deliver(id, segment, now_ns, dice);
+            next = self.end_mut(id).ok().and_then(|end| end.early.remove(&end.next_delivered));
+        }
     }
 
-    /// Starts the time after which this end gives up, unless it runs.
-    pub(super) fn begin_stall(&mut self, id: EndId) {
-        let Ok(end) = self.end_mut(id) else { return };
-        if end.is_stalled() || end.is_reset {
-            return;
+    /// Lets a segment of this end wait for the route.
+    fn stall(&mut self, id: EndId, number: u64, segment: Segment) {
+        self.log_segment(Passage::Stalled, id, &segment);
+        if let Ok(end) = self.end_mut(id) {
+            end.stalled.insert(number, segment);
         }
-        end.stall_epoch += 1;
-        let limit_ns = if end.is_established { STALL_LIMIT_NS } else { CONNECT_LIMIT_NS };
-        let (host, epoch) = (end.host, end.stall_epoch);
-        self.send(limit_ns, host, Message::Timeout(id, epoch));
+        self.begin_stall(id);
     }
 
     /// Sends what has waited, if the route is open again.
     pub(crate) fn resume_end(&mut self, id: EndId, now_ns: u64, dice: &mut dyn Dice) {
         let Some(connection) = self.connections.get_mut(&id.connection) else { return };
         let (there, back) = (connection.route(id.side), connection.route(1 - id.side));
-        if self.links.blocked(there).is_some() {
+        let is_blocked = self.links.blocked(there).is_some();
+        let is_answered = !is_blocked && self.links.blocked(back).is_none();
+        let end = &mut connection.ends[id.side];
+        if !is_answered && end.awaits_window() {
+            self.begin_stall(id);
+        }
+        if is_blocked {
             return;
         }
-        let is_answered = self.links.blocked(back).is_none();
+        let Some(connection) = self.connections.get_mut(&id.connection) else { return };
         let end = &mut connection.ends[id.side];
-        let (stalled, withheld) =
-            (std::mem::take(&mut end.stalled), std::mem::take(&mut end.withheld));
-        if end.is_stalled() && is_answered {
-            end.stall_epoch += 1;
+        let stalled = std::mem::take(&mut end.stalled);
+        let withheld = std::mem::take(&mut end.withheld);
+        let confirms = id.side == 0 && std::mem::take(&mut connection.is_confirm_withheld);
+        if is_answered {
+            self.end_stall(id);
+        }
+        if confirms {
+            self.confirm(id, now_ns, dice);
         }
         if withheld > 0 {
             self.open_window(id, withheld);
         }
-        for segment in stalled {
-            self.transmit(id, segment, now_ns, dice);
+        for (number, segment) in stalled {
+            self.dispatch_segment(id, number, segment, now_ns, dice);
         }
-    }
-
-    /// Gives up, if this end still waits.
-    pub(crate) fn expire(&mut self, id: EndId, epoch: u64) {
-        let Ok(end) = self.end_mut(id) else { return };
-        if end.stall_epoch == epoch {
-            end.stall_epoch += 1;
-            self.fail_end(id, Errno::TIMEDOUT);
-        }
-    }
-
-    /// Ends the connection for this end, which cannot tell its peer.
-    pub(crate) fn fail_end(&mut self, id: EndId, error: Errno) {
-        let Ok(end) = self.end_mut(id) else { return };
-        end.stalled.clear();
-        if !end.is_closed {
-            end.is_reset = true;
-            end.error = Some(error);
-            let socket = end.socket;
-            self.set_ready(socket, BOTH_CLOSED | Readiness::ERROR);
-            if socket.is_none() && error == Errno::TIMEDOUT {
-                self.forget_request(id);
-            }
-        }
-        self.remove_if_over(id);
     }
 
     /// Lets a segment that `id` has sent arrive at the peer.
     fn deliver(&mut self, id: EndId, segment: Segment, now_ns: u64, dice: &mut dyn Dice) {
         self.log_segment(Passage::Arrived, id, &segment);
         let peer = id.peer();
-        let Ok(end) = self.end_mut(peer) else { return };
+        let Some(connection) = self.connections.get_mut(&id.connection) else { return };
+        let is_forgotten = connection.listener.is_none();
+        let end = &mut connection.ends[peer.side];
         let (socket, host, is_shut) = (end.socket, end.host, end.is_shut);
         match segment {
             Segment::Syn => self.arrive_syn(id, now_ns, dice),
-            Segment::Accepted => {
-                if !end.is_closed && !end.is_reset {
-                    end.is_established = true;
-                    if end.is_stalled() {
-                        end.stall_epoch += 1; // it waited for room in the queue of the listener
-                    }
-                    self.set_ready(socket, Readiness::WRITABLE);
-                }
+            Segment::Accepted if is_forgotten => {}
+            Segment::Accepted if end.is_connecting() => {
+                end.is_established = true;
+                self.stop_timers(peer);
+                self.set_ready(socket, Readiness::WRITABLE);
                 self.confirm(peer, now_ns, dice);
             }
-            Segment::Refused => self.fail_end(peer, Errno::CONNREFUSED),
+            Segment::Refused => self.fail_end(peer, Errno::CONNREFUSED, now_ns, dice),
+            Segment::Accepted => self.transmit(peer, Segment::Reset, now_ns, dice),
             Segment::Data(_) if end.is_closed || end.is_reset => {
                 self.transmit(peer, Segment::Reset, now_ns, dice);
             }
@@ -392,7 +398,7 @@ impl Net {
             }
             Segment::Reset => {
                 let error = if end.has_ended { Errno::PIPE } else { Errno::CONNRESET };
-                self.fail_end(peer, error);
+                self.fail_end(peer, error, now_ns, dice);
             }
             Segment::Fin => {}
         }

@@ -1,9 +1,11 @@
 //! Tests of the network without a runtime: messages are taken from the outbox by hand.
 
+use super::connection::Closing;
 use super::links::Blocked;
 use super::ports::ip_of;
 use super::state::{Address, Dice, EndId, Net, SocketId, SocketKind, SocketState};
-use super::stream::{STALL_LIMIT_NS, WINDOW};
+use super::stream::WINDOW;
+use super::timeout::STALL_LIMIT_NS;
 use crate::driver::io_readiness::Readiness;
 use crate::sim::oracle::{ChoiceKind, HostId};
 use rustix::io::Errno;
@@ -119,7 +121,7 @@ impl Fixture {
     }
 
     fn close(&mut self, id: SocketId) {
-        self.call(|net, now, dice| net.close(id, false, now, dice));
+        self.call(|net, now, dice| net.close(id, Closing::Orderly, now, dice));
     }
 }
 
@@ -190,23 +192,24 @@ fn what_both_have_closed_is_forgotten() {
     it.close(listener);
     it.pass(10 * MS);
     assert!(it.net.connections.is_empty() && it.net.sockets.is_empty());
-    assert!(it.under_way.is_empty());
+    assert!(it.under_way.iter().all(|(_, number)| !it.net.is_under_way(*number)));
 }
 
 #[test]
 fn a_client_that_gives_up_frees_its_place_in_the_backlog() {
     let mut it = Fixture::new();
     let (listener, _) = it.connect();
-    for _ in 0..30 {
+    // It takes 0.5 ms each way: the client gives up before the request arrives, or after.
+    for after_ns in (0..30).map(|step| step * MS / 30) {
         let client = it.net.open(A, SocketKind::Tcp);
         let target = Fixture::addr(B, 80);
         it.call(|net, now, dice| net.connect(client, target, now, dice)).unwrap();
+        it.pass(after_ns);
         it.close(client);
         it.pass(10 * MS);
         let accepted = it.call(|net, now, dice| net.accept(listener, now, dice));
-        it.close(accepted.unwrap().0);
+        assert_eq!(accepted.unwrap_err(), Errno::AGAIN, "closed after {after_ns} ns");
     }
-    it.pass(10 * MS);
     assert_eq!(it.net.connections.len(), 1, "that of `connect`");
 }
 
@@ -253,4 +256,55 @@ fn ports_are_handed_out_in_turn_and_not_twice() {
     let more = (0..28_231).map(|_| bind(&mut it).unwrap().1).max();
     assert_eq!(more, Some(60_999));
     assert_eq!(bind(&mut it).unwrap_err(), Errno::ADDRINUSE);
+}
+
+#[test]
+fn attempts_to_connect_that_fail_are_forgotten() {
+    let mut it = Fixture::new();
+    for round in 0..4 {
+        let host = if round == 0 { HostId(9) } else { B };
+        if round == 2 {
+            for route in [(A, B), (B, A)] {
+                it.net.links.set_blocked(route, Blocked::Partition, true);
+            }
+        }
+        let client = it.net.open(A, SocketKind::Tcp);
+        let target = Fixture::addr(host, 80);
+        it.call(|net, now, dice| net.connect(client, target, now, dice)).unwrap();
+        let waits_ns = if round == 3 { MS } else { 130_000 * MS };
+        it.pass(waits_ns);
+        let failed = it.net.take_error(client);
+        it.close(client);
+        let expected =
+            [Some(Errno::HOSTUNREACH), Some(Errno::CONNREFUSED), Some(Errno::TIMEDOUT), None];
+        assert_eq!(failed, expected[round]);
+        assert!(it.net.connections.is_empty(), "{round}: {:?}", it.net.connections);
+    }
+}
+
+#[test]
+fn a_client_that_times_out_leaves_the_backlog() {
+    let mut it = Fixture::new();
+    let (listener, _) = it.connect();
+    let connect = |it: &mut Fixture| {
+        let client = it.net.open(A, SocketKind::Tcp);
+        let target = Fixture::addr(B, 80);
+        it.call(|net, now, dice| net.connect(client, target, now, dice)).unwrap();
+        client
+    };
+    let queued: Vec<_> = (0..9).map(|_| connect(&mut it)).collect();
+    it.pass(10 * MS);
+    let waits = connect(&mut it);
+    it.pass(128_000 * MS);
+    assert_eq!(it.net.take_error(waits), Some(Errno::TIMEDOUT));
+    it.close(waits);
+    assert_eq!(it.net.connections.len(), 1 + queued.len());
+    for _ in 0..queued.len() {
+        it.call(|net, now, dice| net.accept(listener, now, dice)).unwrap();
+    }
+    let more = it.call(|net, now, dice| net.accept(listener, now, dice));
+    assert_eq!(more.unwrap_err(), Errno::AGAIN);
+    connect(&mut it);
+    it.pass(10 * MS);
+    it.call(|net, now, dice| net.accept(listener, now, dice)).unwrap();
 }

@@ -10,6 +10,11 @@ use std::time::Duration;
 pub(crate) trait EventTarget: Send + Sync {
     /// Lets it happen. `token` is the number that was given to [`World::schedule`].
     fn fire(self: Arc<Self>, world: &World, token: u64);
+
+    /// Returns whether it will do nothing. Then the world does not wait for it.
+    fn is_cancelled(&self, _world: &World, _token: u64) -> bool {
+        false
+    }
 }
 
 impl<F: Fn(&World, u64) + Send + Sync> EventTarget for F {
@@ -123,6 +128,22 @@ impl World {
             for action in deferred {
                 self.call_program(HostId::WORLD, || action(self));
             }
+        }
+    }
+
+    /// Drops the events that are next and were cancelled.
+    pub(super) fn drop_cancelled_events(&self) {
+        loop {
+            let (target, token) = {
+                let state = self.lock();
+                let Some(Reverse(event)) = state.events.peek() else { return };
+                (event.target.clone(), event.token)
+            };
+            // It may take a lock that is taken before that of the world.
+            if !target.is_cancelled(self, token) {
+                return;
+            }
+            self.lock().events.pop();
         }
     }
 

@@ -34,7 +34,7 @@ pub enum FailureKind {
     Always,
     /// A condition that has to hold at some time did not.
     Eventually,
-    /// A thread outside of the simulation woke a task of it.
+    /// A thread outside of the simulation woke a task of it, or used a socket of it.
     ForeignThread,
     /// The program of a host ended with an error.
     HostError,

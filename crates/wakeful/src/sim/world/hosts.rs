@@ -318,6 +318,11 @@ impl World {
         self.lock_own(host).update_timer(host);
     }
 
+    /// Fails the run if the calling thread is another than that of the simulation.
+    pub(crate) fn refuse_foreign(&self, host: HostId) {
+        drop(self.lock_own(host));
+    }
+
     /// Locks the state. Fails the run if the calling thread is another than that of the simulation.
     pub(super) fn lock_own(&self, host: HostId) -> MutexGuard<'_, State> {
         let mut state = self.lock();
@@ -396,8 +401,8 @@ impl State {
     #[cold]
     fn fail_foreign(&mut self, host: HostId, at: Duration) {
         let text =
-            "a thread outside of the simulation has woken or spawned a task of it, or made a \
-                    choice for it. When that happens is not decided by the seed, so the run could \
+            "a thread outside of the simulation has woken or spawned a task of it, used a \
+                    socket of it, or made a choice for it. When that happens is not decided by the seed, so the run could \
                     not be repeated. Use `spawn_blocking`, whose closures run inside the \
                     simulation, or let the thread end before the simulation begins."
                 .to_owned();

@@ -42,6 +42,7 @@ impl Drop for RunningGuard<'_> {
         world.call_program(HostId::WORLD, || drop(checks));
         world.call_program(HostId::WORLD, || drop(events));
         world.call_program(HostId::WORLD, || drop(deferred));
+        world.call_program(HostId::WORLD, || world.leave_other_hosts());
     }
 }
 
@@ -120,6 +121,7 @@ impl World {
 
     /// Moves the time to the next event or timer, and fires all that are due then.
     pub(crate) fn advance(&self) -> Stepped {
+        self.drop_cancelled_events();
         let mut state = self.lock();
         let Some(at_ns) = state.next_due_ns() else { return Stepped::Stuck };
         if at_ns >= state.next_scan_ns {

@@ -1,0 +1,69 @@
+//! What is left of the network when a run of the world has ended, and another may follow.
+
+use super::datagram::Datagram;
+use super::state::{ConnectionId, Dice, EndId, Message, Net, SocketId};
+use super::timeout::STALL_LIMIT_NS;
+use crate::sim::oracle::HostId;
+use rustix::io::Errno;
+
+impl Net {
+    /// Resets all connections between the first host and others. They get nothing else any more.
+    ///
+    /// What the first host has sent to itself arrives when the world runs again.
+    pub(crate) fn leave_other_hosts(&mut self, now_ns: u64, dice: &mut dyn Dice) {
+        let is_local = |datagram: &Datagram| datagram.route == (HostId::FIRST, HostId::FIRST);
+        self.held.retain(is_local);
+        for (number, message) in std::mem::take(&mut self.messages) {
+            let after_ns = match &message {
+                Message::Datagram(datagram) if !is_local(datagram) => continue,
+                Message::Unreachable(socket) if !self.is_of_first_host(*socket) => continue,
+                Message::Segment(end, ..) | Message::Window(end, _) | Message::Confirm(end)
+                    if !self.is_within_first_host(end.connection) =>
+                {
+                    continue;
+                }
+                Message::Timeout(end) | Message::NoHost(end)
+                    if !self.is_within_first_host(end.connection) =>
+                {
+                    continue;
+                }
+                Message::Timeout(_) => STALL_LIMIT_NS,
+                _ => 0,
+            };
+            self.messages.insert(number, message);
+            self.out.sent.push((after_ns, HostId::FIRST, number));
+        }
+        let ids: Vec<ConnectionId> = self.connections.keys().copied().collect();
+        for id in ids {
+            if !self.is_within_first_host(id) {
+                self.leave_connection(id, now_ns, dice);
+            }
+        }
+    }
+
+    fn leave_connection(&mut self, id: ConnectionId, now_ns: u64, dice: &mut dyn Dice) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.in_flight = 0;
+        for side in [0, 1] {
+            let Some(connection) = self.connections.get_mut(&id) else { return };
+            let end = &mut connection.ends[side];
+            if end.host == HostId::FIRST {
+                let error = if end.has_ended { Errno::PIPE } else { Errno::CONNRESET };
+                self.fail_end(EndId { connection: id, side }, error, now_ns, dice);
+            } else {
+                end.is_closed = true;
+                end.drop_stalled();
+            }
+        }
+        self.remove_if_over(EndId { connection: id, side: 0 });
+    }
+
+    fn is_of_first_host(&self, id: SocketId) -> bool {
+        self.sockets.get(&id).is_some_and(|socket| socket.host == HostId::FIRST)
+    }
+
+    fn is_within_first_host(&self, id: ConnectionId) -> bool {
+        let ends = self.connections.get(&id).map(|it| &it.ends);
+        ends.is_some_and(|ends| ends.iter().all(|end| end.host == HostId::FIRST))
+    }
+}
