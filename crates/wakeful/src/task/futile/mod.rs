@@ -268,8 +268,8 @@ thread_local! {
 
 /// Forgets what the tasks of this thread have got: its next tasks may have ids of earlier ones.
 pub(crate) fn forget_results() {
-    if RECENT.replace(0) != 0 {
-        TABLE.set(NO_RESULTS);
+    if RECENT.with(|recent| recent.replace(0)) != 0 {
+        TABLE.with(|table| *table.borrow_mut() = NO_RESULTS);
     }
 }
 
