@@ -23,9 +23,9 @@ pub trait Tool {
     /// Makes this number of runs of the fixed twin. Returns how many failed.
     fn twins(&mut self, bug: &Bug, first_seed: u64, runs: u64) -> u64;
 
-    /// Simulates hosts with heartbeats for this time.
+    /// Simulates hosts with heartbeats for this time. The driver asks only tools that have hosts.
     fn heartbeats(&mut self, _hosts: usize, _simulated: Duration) {
-        unimplemented!("this tool has no hosts")
+        panic!("this tool has no hosts: leave out `heartbeats`, which needs them")
     }
 }
 
