@@ -1,21 +1,21 @@
 //! Recognises the main thread of the standard test harness while it waits for its tests.
 //!
 //! `#[test]` functions run on threads of their own. The main thread starts them and waits for their
-//! results. While it waits it runs no code of a test, and holds no object of one.
+//! results. While it waits, it runs no code of a test and holds no object of one.
 //!
 //! The stack of the main thread shows this: the innermost frame outside of the standard library and
-//! the C library is the harness's `run_tests`. A test that runs on the main thread has other frames
-//! there, and so has the main thread of any other program. Without stacks or symbols no thread is
+//! the C library is the harness's `run_tests`. A test that runs on the main thread has other
+//! frames, and so does the main thread of any other program. Without stacks or symbols no thread is
 //! recognised.
 //!
-//! Whether a program is a test program does not change. So the main thread of any other program is
-//! interrupted for its stack only once.
+//! A program either is a test program or never becomes one. So the main thread of any other program
+//! is interrupted for its stack only once.
 
 use super::symbols::stack_of;
 use crate::sys::thread_state;
 use std::sync::OnceLock;
 
-/// Whether the main thread is that of a test harness; empty while its stack was not captured.
+/// Whether the main thread runs a test harness. Empty until its stack has been captured.
 static IS_TEST_PROGRAM: OnceLock<bool> = OnceLock::new();
 
 /// Returns whether the stack of the main thread has shown that this is a test program.
@@ -23,15 +23,15 @@ pub(super) fn is_test_program() -> bool {
     IS_TEST_PROGRAM.get() == Some(&true)
 }
 
-/// Finds out whether this is a test program, if that is unknown and the main thread is one of `threads`.
+/// Determines whether this is a test program, if that is unknown and `threads` contains the main thread.
 pub(super) fn detect_test_program(threads: &[i32]) {
     if IS_TEST_PROGRAM.get().is_none() {
         threads.iter().any(|thread| detect_wait_for_tests(*thread));
     }
 }
 
-/// Captures the stack of the main thread. Returns whether it is that of the test harness, which waits
-/// for its tests.
+/// Captures the stack of the main thread, and returns whether it is a test harness waiting for its
+/// tests.
 ///
 /// Does nothing if `thread` is another thread. The first stack shows whether this is a test program.
 pub(super) fn detect_wait_for_tests(thread: i32) -> bool {
@@ -46,7 +46,7 @@ pub(super) fn detect_wait_for_tests(thread: i32) -> bool {
     is_in_run_tests(&stack)
 }
 
-/// Returns whether a frame is of the harness. The main thread of a test program has some at all times.
+/// Returns whether any frame belongs to the harness. The main thread of a test program always has one.
 fn is_of_harness(stack: &[String]) -> bool {
     stack.iter().any(|name| name.trim_start_matches('<').starts_with("test::"))
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 /// A histogram of durations with power-of-two buckets: below 1 ns, 2 ns, 4 ns and so on.
 ///
-/// [`RuntimeMetrics::poll_times`](crate::runtime::RuntimeMetrics::poll_times) and
-/// [`RuntimeMetrics::wake_to_poll_times`](crate::runtime::RuntimeMetrics::wake_to_poll_times) return one.
+/// Returned by [`RuntimeMetrics::poll_times`](crate::runtime::RuntimeMetrics::poll_times) and
+/// [`RuntimeMetrics::wake_to_poll_times`](crate::runtime::RuntimeMetrics::wake_to_poll_times).
 ///
 /// # Examples
 ///
@@ -30,17 +30,17 @@ use std::time::Duration;
 pub struct Histogram(Counts);
 
 impl Histogram {
-    /// Adds up the poll durations of these workers.
+    /// Sums the poll durations of these workers.
     pub(crate) fn of_polls(workers: &[WorkerSnapshot]) -> Self {
         Self::sum_of(workers.iter().map(|worker| &worker.poll_times))
     }
 
-    /// Adds up the times from wake-up to poll of these workers.
+    /// Sums the wake-to-poll times of these workers.
     pub(crate) fn of_wake_ups(workers: &[WorkerSnapshot]) -> Self {
         Self::sum_of(workers.iter().map(|worker| &worker.wake_to_poll))
     }
 
-    /// Adds up several histograms.
+    /// Sums several histograms.
     pub(crate) fn sum_of<'a>(all: impl IntoIterator<Item = &'a Counts>) -> Self {
         let mut sum = Counts { counts: [0; BUCKETS], sum_ns: 0, max_ns: 0 };
         for one in all {
@@ -68,9 +68,9 @@ impl Histogram {
         Duration::from_nanos(self.0.max_ns)
     }
 
-    /// Returns the given quantile, rounded up to the end of its bucket, or zero without values.
+    /// Returns the given quantile, rounded up to the end of its bucket.
     ///
-    /// The result is never larger than [`max`](Self::max).
+    /// The result is never larger than [`max`](Self::max). It is zero if the histogram is empty.
     ///
     /// # Panics
     ///
@@ -115,7 +115,7 @@ impl Histogram {
         self.quantile(0.99)
     }
 
-    /// Iterates over the buckets: the exclusive upper bound, and the number of values.
+    /// Returns an iterator over the buckets, as pairs of exclusive upper bound and number of values.
     ///
     /// # Examples
     ///

@@ -4,10 +4,11 @@ use std::fmt::Write;
 
 /// Writes JSON values one after the other into a string.
 ///
-/// What does not depend on a type is not inlined: an answer of the live page has hundreds of fields.
+/// Functions that are not generic are not inlined, because a response of the live page has hundreds
+/// of fields.
 pub(crate) struct Json {
     text: String,
-    /// The next value is the first of its object or array, and needs no comma.
+    /// Whether the next value is the first of its object or array, and needs no comma.
     first: bool,
 }
 

@@ -64,7 +64,7 @@ pub(crate) use wait_graph::{ScanMode, ScanResult, scan, scan_hosts};
 
 /// Sets how long a task must spin before it is reported, for all runtimes of the process.
 ///
-/// It is for the tests of the runtime, which keep a CPU busy for as long. It is not part of the API.
+/// For the runtime's own tests, which keep a CPU busy for that long. Not part of the API.
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub fn set_spin_window(window: std::time::Duration) {

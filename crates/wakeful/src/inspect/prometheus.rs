@@ -1,4 +1,4 @@
-//! Metrics of a runtime, as text and in the exposition format of Prometheus.
+//! Metrics of a runtime, as text and in the Prometheus exposition format.
 
 use super::Histogram;
 use super::dump::text::Count;
@@ -7,8 +7,8 @@ use std::fmt::{self, Write};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// The exponents of the exported buckets: from 2^10 ns, about 1 µs, to 2^34 ns, about 17 s. Each is twice
-/// as long as the one before, so a quantile is off by a factor of two at most.
+/// The exponents of the exported buckets: from 2^10 ns, about 1 µs, to 2^34 ns, about 17 s. Each bucket
+/// is twice as wide as the one before, so a quantile is off by a factor of two at most.
 const EXPORTED: RangeInclusive<u32> = 10..=34;
 
 /// All metrics of a runtime.
@@ -45,15 +45,15 @@ impl MetricsSnapshot {
         self.workers.iter().map(|worker| worker.sources).sum()
     }
 
-    /// Writes the text exposition format of Prometheus, for this runtime.
+    /// Returns the metrics of this runtime in the Prometheus text exposition format.
     pub(crate) fn prometheus(&self) -> String {
         prometheus(std::slice::from_ref(self))
     }
 }
 
-/// Writes the text exposition format of Prometheus, for all of these runtimes.
+/// Returns the metrics of these runtimes in the Prometheus text exposition format.
 ///
-/// The format wants all samples of a metric together, below one head.
+/// The format requires all samples of a metric to be together, below one header.
 pub(crate) fn prometheus(runtimes: &[MetricsSnapshot]) -> String {
     let mut page = ExpositionWriter::new("wakeful_", runtimes);
     page.gauge("tasks_alive", "Tasks that are alive.", |it| it.alive);
@@ -91,16 +91,16 @@ impl NamedRuntime for MetricsSnapshot {
     }
 }
 
-/// The metrics of one runtime, which have its name as a label.
+/// Metrics of one runtime, labelled with the runtime's name.
 pub(super) trait NamedRuntime {
     /// Returns the value of the label `runtime`.
     fn runtime(&self) -> &str;
 }
 
-/// Writes metrics of several runtimes in the exposition format.
+/// A writer for metrics of several runtimes in the Prometheus exposition format.
 pub(super) struct ExpositionWriter<'a, R> {
     text: String,
-    /// What every name begins with.
+    /// The prefix of every metric name.
     prefix: &'static str,
     runtimes: &'a [R],
 }

@@ -1,7 +1,7 @@
-//! All runtimes of the process, for diagnostics that look at more than one.
+//! Access to all runtimes of the process, for diagnostics that cover more than one.
 //!
-//! The list itself is `runtime::registry`. This module may not use that one, so the registry passes
-//! a function that returns the list.
+//! The list itself is in `runtime::registry`. This module may not depend on `runtime`, so the
+//! registry passes in a function that returns the list.
 
 use super::MetricsSnapshot;
 #[cfg(feature = "page")]
@@ -12,20 +12,20 @@ use crate::telemetry::trace_buffer::TracePart;
 use crate::watchdog::snapshot::Inspectable;
 use std::sync::{Arc, OnceLock};
 
-/// A runtime, as diagnostics see it.
+/// The interface of a runtime towards diagnostics.
 pub(crate) trait InspectedRuntime: Send + Sync {
     /// Returns its id, which is unique in the process.
     fn id(&self) -> u64;
     fn inspectable(&self) -> &dyn Inspectable;
     /// Returns how many tasks and closures have not ended, without tasks of a `LocalSet`.
     fn alive_tasks(&self) -> u64;
-    /// Takes a dump, and scans the runtime for what is wrong.
+    /// Takes a dump that includes the findings of a scan.
     fn dump(&self) -> Dump;
     /// Returns the name of its flavor, such as [`CURRENT_THREAD`].
     fn flavor(&self) -> &'static str;
     /// Returns its metrics. Counts the tasks one by one.
     fn metrics(self: Arc<Self>) -> MetricsSnapshot;
-    /// Returns its metrics under the names of tokio-metrics, and ends their interval.
+    /// Returns its metrics under the names of tokio-metrics, and ends their current interval.
     #[cfg(feature = "page")]
     fn tokio_metrics(self: Arc<Self>) -> TokioMetrics;
     /// Returns the threads and closures of its blocking pool.
@@ -36,9 +36,9 @@ pub(crate) trait InspectedRuntime: Send + Sync {
     fn is_recording(&self) -> bool;
     /// Turns its flight recorder on or off.
     fn set_recording(&self, on: bool);
-    /// Returns the recorded events: a row for each worker, then one for other threads, then reports.
+    /// Returns the recorded events: one row for each worker, one for other threads, one for reports.
     ///
-    /// A row begins at its position in `from`, or at the oldest event that is left.
+    /// A row begins at its position in `from`, or at the oldest event that is still in the buffer.
     fn recorded(&self, from: &[u64]) -> Vec<(String, TracePart)>;
     /// Aborts the task with this id. Returns false if there is none.
     fn abort(&self, id: u64) -> bool;
@@ -67,7 +67,7 @@ pub(crate) fn set_list(list: List) {
 
 /// Calls `f` with each runtime that exists, and collects the results.
 ///
-/// At most one runtime is kept from its end meanwhile. A slow `f` so delays no other one.
+/// Keeps at most one runtime alive at a time, so a slow `f` does not delay the end of the others.
 pub(crate) fn map_each<R>(f: impl Fn(&dyn InspectedRuntime) -> R) -> Vec<R> {
     let ids: Vec<u64> = all().iter().map(|runtime| runtime.id()).collect();
     let find = |id| all().into_iter().find(|runtime| runtime.id() == id);

@@ -1,4 +1,4 @@
-//! What a shutdown of a runtime found and left behind: [`ShutdownReport`].
+//! [`ShutdownReport`]: what a runtime shutdown found, and what it left behind.
 
 use super::dump::text::Count;
 use super::dump::{Dump, TaskState};
@@ -11,13 +11,13 @@ use std::time::Duration;
 /// [`Runtime::shutdown_with_report`](crate::runtime::Runtime::shutdown_with_report) returns it. It
 /// answers two questions:
 ///
-/// - Which tasks kept a graceful shutdown from ending? [`before`](Self::before) has them, with what
-///   each one waited for and where. The shutdown has dropped them since.
-/// - What does the shutdown leave behind? [`late`](Self::late) has the polls, closures and threads
+/// - Which tasks kept a graceful shutdown from ending? [`before`](Self::before) lists them, with what
+///   each task waited for and where. The shutdown has dropped them since.
+/// - What does the shutdown leave behind? [`late`](Self::late) lists the polls, closures and threads
 ///   that did not end within the limit, with what they wait for. With a limit of a second or more, it
-///   also has their stacks.
+///   includes their stacks.
 ///
-/// Its `Display` has both.
+/// The `Display` prints both.
 ///
 /// # Examples
 ///
@@ -54,7 +54,7 @@ impl ShutdownReport {
 
     /// Returns the tasks and workers of the runtime when the shutdown began.
     ///
-    /// A task that waited then was dropped by the shutdown, unless it belongs to a
+    /// The shutdown has dropped the tasks that were waiting, except tasks of a
     /// [`LocalSet`](crate::task::LocalSet).
     pub fn before(&self) -> &Dump {
         &self.before
@@ -65,12 +65,13 @@ impl ShutdownReport {
         self.waited
     }
 
-    /// Returns what was still alive when the limit was reached. `None` if everything ended in time.
+    /// Returns what was still alive when the limit was reached, or `None` if everything ended in
+    /// time.
     pub fn late(&self) -> Option<&SlowShutdown> {
         self.late.as_ref()
     }
 
-    /// Returns whether everything ended in time: all tasks are dropped, and all threads have ended.
+    /// Returns whether all tasks were dropped and all threads ended in time.
     pub fn is_complete(&self) -> bool {
         self.late.is_none()
     }

@@ -1,8 +1,8 @@
-//! The data of a task in dumps and reports: a reference, its text, and where its drop may run.
+//! The data of a task in dumps and reports: a reference, its text, and its deferred drop.
 //!
-//! The data is the user's. Its text is made outside of our locks: by `Handle::dump`, when a report is
-//! delivered, or when it is first written. From then on it stays, while the data may change.
-//! A scan that holds a lock drops references inside of [`defer_drops`].
+//! Formatting and dropping the data runs user code. The text is made once, outside the runtime's
+//! locks: by `Handle::dump`, when a report is delivered, or when it is first written. Later changes
+//! of the data do not show. A scan that holds a lock drops references inside [`defer_drops`].
 
 use crate::sys::unwind::catch_and_forget;
 use crate::task::data::TaskData;
@@ -13,12 +13,12 @@ use std::fmt::{self, Write};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 
-/// A reference to the data of a task, and the text that it had.
+/// A reference to the data of a task, with the text that was made of it.
 #[derive(Clone)]
 pub(super) struct DataRef {
-    /// `None` only while it is dropped.
+    /// `None` only during drop.
     data: Option<Arc<dyn TaskData>>,
-    /// Clones share it.
+    /// Shared by all clones.
     text: Arc<OnceLock<Option<String>>>,
 }
 
@@ -63,7 +63,7 @@ impl DataRef {
 impl Drop for DataRef {
     fn drop(&mut self) {
         let mut data = self.data.take();
-        // At the end of a thread there is no list, and no scan.
+        // A thread that ends has no list any more, and runs no scan.
         let _ = DEFERRED.try_with(|deferred| {
             if let Some(list) = &mut *deferred.borrow_mut() {
                 list.extend(data.take());

@@ -1,4 +1,4 @@
-//! Identifies a task in reports and dumps.
+//! The identity of a task in reports and dumps.
 
 use super::task_data::DataRef;
 use crate::scheduler::block_on::BlockOnState;
@@ -11,9 +11,9 @@ use std::panic::Location;
 
 /// The id, name and spawn location of a task or of a `block_on` future.
 ///
-/// Two of them are equal if they are of the same task. The `Display` is short, for example
-/// `task 3 "mailer"`; `{:#}` adds the spawn site to a task without a name. A task with
-/// [data](Self::data) shows it in brackets, for example `task 3 "mailer" [tenant 7]`.
+/// Two values are equal if they identify the same task. The `Display` is short, for example `task 3
+/// "mailer"`; `{:#}` adds the spawn site to a task without a name. A task with [data](Self::data) shows it
+/// in brackets, for example `task 3 "mailer" [tenant 7]`.
 ///
 /// # Examples
 ///
@@ -62,7 +62,7 @@ impl TaskInfo {
     ///
     /// Returns `None` if the `block_on` has not started to poll. `name` is the runtime's name for it.
     pub(crate) fn of_block_on_record(record: &BlockOnRecord, name: Option<&str>) -> Option<Self> {
-        // The name is that of the outermost future.
+        // The name belongs to the outermost future.
         let name = name.filter(|_| record.outer() == 0);
         let (id, name, spawned_at) = (record.id, name.map(str::to_owned), record.site()?);
         Some(Self { id, name, spawned_at, data: None })
@@ -112,7 +112,7 @@ impl TaskInfo {
 
     /// Returns the data of the task, if a spawn hook has attached data of type `T`.
     ///
-    /// `None` for a task that had ended when the dump or report was made, unless it panicked. The
+    /// Returns `None` for a task that had ended when the dump or report was made, unless it panicked. The
     /// future of a `block_on` has no data. [`TaskData`] has an example.
     pub fn data<T: TaskData>(&self) -> Option<&T> {
         self.data.as_ref()?.downcast()

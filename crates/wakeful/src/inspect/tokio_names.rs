@@ -1,4 +1,4 @@
-//! Metrics under the names that exporters of the crate tokio-metrics use, for dashboards that exist.
+//! Metrics under the names that exporters of the crate tokio-metrics use, for existing dashboards.
 //!
 //! tokio-metrics samples a runtime at intervals. Some of its metrics describe the last interval, and
 //! its `max_` and `min_` counters add up one worker's share of each interval. So [`TokioIntervals`]
@@ -7,7 +7,7 @@
 use super::prometheus::{ExpositionWriter, NamedRuntime};
 use std::time::Duration;
 
-/// What a runtime has counted so far, and its state now.
+/// The counters and the current state of a runtime.
 pub(crate) struct TokioReadings {
     pub(crate) runtime: String,
     /// The runtime's clock, by which busy times are measured.
@@ -23,7 +23,7 @@ pub(crate) struct TokioReadings {
     pub(crate) io_ready: u64,
 }
 
-/// What a worker has counted so far, and its state now.
+/// The counters and the current state of a worker.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct WorkerReadings {
     pub(crate) counters: WorkerCounters,
@@ -34,7 +34,7 @@ pub(crate) struct WorkerReadings {
 /// A value for each of [`COUNTED`].
 pub(crate) type WorkerCounters = [u64; COUNTED.len()];
 
-/// What each worker counts: the end of the metric's name, and what it is.
+/// The counters of each worker: the suffix of the metric's name, and the help text.
 const COUNTED: [(&str, &str); 8] = [
     ("park_count", "Parks in the last interval"),
     ("busy_duration", "Busy time in microseconds"),
@@ -51,7 +51,7 @@ const BUSY_US: usize = 1;
 const NOOPS: usize = 2;
 const POLLS: usize = 7;
 
-/// A value of all workers: their sum, the largest and the smallest.
+/// The sum, maximum and minimum of one value over all workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Spread {
     total: u64,
@@ -80,14 +80,14 @@ impl Spread {
 pub(crate) struct TokioIntervals {
     /// The end of the last interval.
     ended_at: Duration,
-    /// What each worker had counted then.
+    /// The counters of each worker at that time.
     counters: Vec<WorkerCounters>,
     /// The sums of all intervals.
     sums: [Spread; COUNTED.len()],
 }
 
 impl TokioIntervals {
-    /// Ends an interval, and returns the metrics of it and of the intervals before.
+    /// Ends the current interval, and returns its metrics and the sums of all intervals.
     pub(crate) fn advance(&mut self, readings: TokioReadings) -> TokioMetrics {
         self.counters.resize(readings.workers.len(), WorkerCounters::default());
         let deltas: Vec<WorkerCounters> = readings
@@ -124,7 +124,7 @@ impl TokioIntervals {
     }
 }
 
-/// Divides, and returns 0 where there is nothing to divide by.
+/// Divides, and returns 0 if the divisor is 0.
 fn ratio(of: f64, by: f64) -> f64 {
     if by == 0.0 { 0.0 } else { of / by }
 }
@@ -146,7 +146,7 @@ impl NamedRuntime for TokioMetrics {
     }
 }
 
-/// Writes the text exposition format of Prometheus under the names of tokio-metrics.
+/// Returns the metrics in the Prometheus text exposition format, under the names of tokio-metrics.
 pub(crate) fn prometheus(runtimes: &[TokioMetrics]) -> String {
     let mut page = ExpositionWriter::new("tokio_", runtimes);
     let mut gauge = |name: &str, help: &str, value: fn(&TokioMetrics) -> f64| {

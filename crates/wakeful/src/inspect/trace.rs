@@ -5,20 +5,20 @@ use crate::telemetry::trace_buffer::{Entry, Event};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// An event of a row.
+/// An event in a row of a trace.
 #[derive(Clone, Debug)]
 pub(crate) struct TraceEvent {
     pub(crate) name: String,
     pub(crate) category: &'static str,
     pub(crate) at: Duration,
-    /// How long it took. `None` for an instant.
+    /// The duration, or `None` for an instant.
     pub(crate) took: Option<Duration>,
 }
 
 /// Writes a trace for `chrome://tracing` and Perfetto.
 ///
-/// Each row is a thread. Polls and parks are slices, other events are instants. `names` has the names
-/// of tasks by id.
+/// Each row is a thread. Polls and parks are slices; other events are instants. `names` maps task ids
+/// to names.
 pub(crate) fn chrome_trace(rows: &[(String, Vec<Entry>)], names: &HashMap<u64, String>) -> String {
     write_trace(rows, |entry| describe(entry, names))
 }

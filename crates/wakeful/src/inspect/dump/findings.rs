@@ -6,9 +6,9 @@ use crate::inspect::report::Report;
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
-/// The number of findings that are written, at most.
+/// The maximum number of findings written.
 const MOST: usize = 6;
-/// The number of waits of a deadlock that are written, at most.
+/// The maximum number of waits of a deadlock written.
 const MOST_EDGES: usize = 4;
 
 impl Dump {
@@ -59,7 +59,7 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, dump: &Dump) -> fmt::Result {
 
 /// Returns the first line of a report.
 pub(in crate::inspect) fn headline(report: &Report) -> String {
-    /// Keeps the first line. Then it fails, which ends the formatting.
+    /// Keeps the first line, then returns an error to end the formatting.
     struct FirstLine(String);
     impl fmt::Write for FirstLine {
         fn write_str(&mut self, text: &str) -> fmt::Result {

@@ -1,7 +1,6 @@
-//! The short form of a large dump: one entry for all tasks that were spawned at one site and wait
-//! for the same.
+//! The short form of a large dump: one entry for all tasks with the same spawn site and waits.
 //!
-//! Odd tasks are listed by themselves, before the groups. A task is odd if it runs or is part of a
+//! Odd tasks are listed individually, before the groups. A task is odd if it runs or is part of a
 //! finding. It is also odd if it waits at another site than most tasks that were spawned at its
 //! site.
 
@@ -13,15 +12,16 @@ use std::fmt::{self, Write};
 use std::panic::Location;
 use std::time::Duration;
 
-/// A dump of up to this number of tasks lists each of them.
+/// A dump of at most this many tasks lists each task.
 pub(super) const SMALL: usize = 20;
-/// The number of tasks that are listed by themselves, at most.
+/// The maximum number of odd tasks listed.
 const MOST_ODD: usize = 6;
 /// No further group is written after this number of lines.
 const MOST_GROUP_LINES: usize = 24;
-/// Fewer tasks than this are listed each, without a line for their group.
+/// Tasks of a smaller group are listed individually, without a line for the group.
 const SMALLEST_GROUP: usize = 3;
-/// A task is odd if its site has this many times the tasks that wait where it does.
+/// A group is rare, and its tasks odd, if its spawn site has at least this many times as many other
+/// tasks.
 const ODD_RATIO: usize = 10;
 
 type Site = &'static Location<'static>;
@@ -31,7 +31,7 @@ type Site = &'static Location<'static>;
 struct Key {
     spawned_at: Site,
     state: &'static str,
-    /// Kind and site of everything that the task waits for, in order, and whether in an earlier poll.
+    /// Kind and site of each wait, sorted, and whether the wait is from an earlier poll.
     waits: Vec<(&'static str, Site, bool)>,
 }
 
@@ -50,13 +50,13 @@ struct Group<'a> {
     tasks: Vec<&'a TaskDump>,
 }
 
-/// A task that is listed by itself, and why if its own line does not show it.
+/// A task that is listed individually, with the reason if its own line does not show it.
 struct Odd<'a> {
     task: &'a TaskDump,
     why: Option<String>,
 }
 
-/// The tasks of a dump: the futures of `block_on`, the odd ones, and the groups, the largest first.
+/// The tasks of a dump: the futures of `block_on`, the odd tasks, and the groups, largest first.
 pub(super) struct Summary<'a> {
     block_ons: Vec<&'a TaskDump>,
     odd: Vec<Odd<'a>>,
@@ -124,9 +124,9 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// Returns whether the task is to be listed by itself, and the words for it.
+/// Returns `Some` for an odd task, with the reason if the task's own line does not show it.
 ///
-/// `rare`: how many tasks were spawned at the same site and do something else.
+/// For a task of a rare group, `rare` is the number of other tasks of the same spawn site.
 fn why_odd(task: &TaskDump, rare: Option<usize>, found: &BTreeSet<u64>) -> Option<Option<String>> {
     if found.contains(&task.info().id) {
         return Some(Some("it is part of a finding above".to_owned()));
@@ -170,7 +170,7 @@ impl Group<'_> {
         Ok(())
     }
 
-    /// Writes a wait that all tasks have, with the resource if it is the same for all.
+    /// Writes a wait that all tasks share, with the resource if all wait for the same one.
     fn write_wait(&self, f: &mut String, wait: &WaitDump) -> fmt::Result {
         let phrase = wait.phrase();
         let site = format_args!("{} {}", wait.site_label(), wait.site());
@@ -191,13 +191,13 @@ impl Group<'_> {
         write_holders(f, "      ", wait)
     }
 
-    /// Iterates over the waits of all tasks that are of this kind and at this site.
+    /// Returns the waits of all tasks with this kind and site.
     fn all_like<'s>(&'s self, wait: &'s WaitDump) -> impl Iterator<Item = &'s WaitDump> {
         let alike = |other: &&WaitDump| (other.kind(), other.site()) == (wait.kind(), wait.site());
         self.tasks.iter().flat_map(|task| task.waits()).filter(alike)
     }
 
-    /// Returns whether all tasks wait for the same resource there, which is not a timer.
+    /// Returns whether all tasks wait there for the same resource, and it is not a timer.
     fn is_same_for_all(&self, wait: &WaitDump) -> bool {
         wait.has_shared_resource()
             && self.all_like(wait).all(|other| other.resource_id() == wait.resource_id())

@@ -1,11 +1,11 @@
-//! Which task holds what another task waits for.
+//! The holder of a resource that another task waits for.
 
 use crate::inspect::task_info::TaskInfo;
 use std::panic::Location;
 
-/// A task that holds the resource which another task waits for.
+/// A task that holds a resource for which another task waits.
 ///
-/// [`WaitDump::holders`](super::WaitDump::holders) returns it.
+/// Returned by [`WaitDump::holders`](super::WaitDump::holders).
 ///
 /// # Examples
 ///
@@ -40,7 +40,7 @@ pub struct HolderDump {
     pub(super) kind: HolderKind,
 }
 
-/// How a task came to be named as the holder of a resource.
+/// Why a task is named as the holder of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HolderKind {
     /// It is the joined task.
@@ -69,12 +69,13 @@ impl HolderDump {
 
     /// Returns where the task acquired the resource.
     ///
-    /// `None` for a joined task, and if the resource was acquired while the waiter was queued.
+    /// Returns `None` for a joined task, and if the resource was acquired while the waiter was
+    /// queued.
     pub fn acquired_at(&self) -> Option<&'static Location<'static>> {
         self.site
     }
 
-    /// Returns whether another task or thread may hold the resource by now.
+    /// Returns whether another task or thread may hold the resource now.
     ///
     /// True for owned guards and permits, which can be moved freely, and for a channel's receiver.
     ///
@@ -102,7 +103,7 @@ impl HolderDump {
         !matches!(self.kind, HolderKind::Holds | HolderKind::Joined)
     }
 
-    /// Returns whether the resource was granted to a future that was not polled since.
+    /// Returns whether the resource was granted to a future that has not been polled since.
     pub fn is_unpolled(&self) -> bool {
         self.granted
     }

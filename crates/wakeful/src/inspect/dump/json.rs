@@ -9,8 +9,8 @@ use std::panic::Location;
 impl Dump {
     /// Returns the dump as JSON.
     ///
-    /// Times are in milliseconds, sites are `"file:line:column"`. A task has an `id`,
-    /// the future of a `block_on` has its id in `block_on`.
+    /// Times are in milliseconds, and sites are `"file:line:column"`. A task has the field `id`;
+    /// the future of a `block_on` has the field `block_on` instead.
     ///
     /// ```text
     /// { "runtime": null, "taken_at_ms": 12, "queued": 0,
@@ -96,7 +96,7 @@ fn worker(json: &mut Json, worker: &WorkerDump) {
     });
 }
 
-/// Writes the fields that count what a worker has and did.
+/// Writes the counters of a worker.
 pub(in crate::inspect) fn worker_counts(json: &mut Json, worker: &WorkerDump) {
     json.field("for_ms", |json| json.option(worker.duration(), millis));
     json.field("queued", |json| json.plain(worker.queued()));
@@ -119,7 +119,7 @@ fn task(json: &mut Json, task: &TaskDump) {
     });
 }
 
-/// Writes the fields that say in which state a task is, and what it did.
+/// Writes the state and the counters of a task.
 pub(in crate::inspect) fn task_state(json: &mut Json, task: &TaskDump) {
     let worker = match task.state() {
         super::TaskState::Running(worker) => worker,

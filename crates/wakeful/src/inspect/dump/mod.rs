@@ -1,4 +1,4 @@
-//! A dump lists every task and worker of a runtime, as data: [`Dump`].
+//! [`Dump`]: every task and worker of a runtime, as data.
 //!
 //! Any thread can take a dump. It stops and polls no task, and works while every worker is blocked:
 //! it walks the task arenas cell by cell. It reads a cell only under a counted reference, which
@@ -38,10 +38,10 @@ pub use worker::{WorkerDump, WorkerState};
 
 /// A list of all tasks and workers of a runtime, with what each task waits for.
 ///
-/// [`Handle::dump`](crate::runtime::Handle::dump) takes one. Its `Display` begins with what is wrong,
-/// then comes a table of workers. Up to 20 tasks are a tree, each below its parent. More tasks are
-/// grouped by where they were spawned and what they wait for. [`full`](Self::full) lists each of them,
-/// and [`to_json`](Self::to_json) has the same content for programs.
+/// [`Handle::dump`](crate::runtime::Handle::dump) takes one. Its `Display` prints what is wrong, then
+/// a table of the workers, then the tasks. Up to 20 tasks are printed as a tree, each below its
+/// parent. More tasks are grouped by spawn site and by what they wait for. [`full`](Self::full) lists
+/// each of them, and [`to_json`](Self::to_json) returns the same content for programs.
 ///
 /// # Examples
 ///
@@ -78,17 +78,16 @@ pub struct Dump {
     tasks: Vec<TaskDump>,
     workers: Vec<WorkerDump>,
     queued: usize,
-    /// What a scan has found now, and what was reported lately, with the time since then.
+    /// The findings of a new scan, then recent reports with their ages.
     findings: Vec<(Option<Duration>, Arc<Report>)>,
-    /// After how long a poll counts as blocked.
+    /// The duration after which a poll counts as blocked.
     blocked_after: Option<Duration>,
 }
 
-/// Ready at once: lets programs that were written for tokio await
-/// [`Handle::dump`](crate::runtime::Handle::dump).
+/// Lets code written for tokio await the result of [`Handle::dump`](crate::runtime::Handle::dump).
 ///
-/// In tokio that is a future, and programs wrap it in a `timeout`. Here the dump is complete when the
-/// call returns.
+/// In tokio `Handle::dump` returns a future, and programs wrap it in a `timeout`. In wakeful the dump
+/// is complete when the call returns, so the future is ready at once.
 ///
 /// # Examples
 ///
@@ -114,7 +113,7 @@ impl IntoFuture for Dump {
     }
 }
 
-/// A `Display` of a dump that lists each task; from [`Dump::full`].
+/// A `Display` of a dump that lists each task. Returned by [`Dump::full`].
 ///
 /// # Examples
 ///
@@ -164,9 +163,9 @@ impl Dump {
         }
     }
 
-    /// Adds what a scan of the runtime has found, and what was reported lately.
+    /// Adds the findings of a scan and the recent reports.
     ///
-    /// The report of a task that spins or loops counts while the task is alive.
+    /// A report about a spinning or looping task is added only while the task is alive.
     pub(crate) fn with_findings(
         self,
         found: Vec<Report>,
@@ -178,7 +177,7 @@ impl Dump {
             Report::FutileLoop(futile) => !is_alive(futile.task().id),
             _ => false,
         };
-        // A scan has a dump of its own for a stuck `block_on`, which says the same.
+        // The report of a stuck `block_on` is left out: it consists of a dump like this one.
         let found = found.into_iter().filter(|it| !matches!(it, Report::StuckBlockOn(_)));
         let recent = recent.into_iter().filter(|(_, report)| !is_over(report));
         let recent = recent.map(|(age, report)| (Some(age), report));
@@ -205,7 +204,7 @@ impl Dump {
 
     /// Returns the time from the start of the runtime to the dump.
     ///
-    /// It is measured by the runtime's clock, so it stands still while that clock is paused.
+    /// The time is that of the runtime's clock, so it does not advance while the clock is paused.
     ///
     /// # Examples
     ///
@@ -279,10 +278,10 @@ impl Dump {
         self.queued
     }
 
-    /// Returns what a scan for deadlocks has found, then what was reported in the last minute.
+    /// Returns the findings of a deadlock scan, then the reports of the last minute.
     ///
-    /// Orphans and blocked polls are not among them: [`tasks`](Self::tasks) and
-    /// [`workers`](Self::workers) show those. The `Display` begins with all of it.
+    /// Orphans and blocked polls are not included: [`tasks`](Self::tasks) and
+    /// [`workers`](Self::workers) show them. The `Display` begins with all of these.
     ///
     /// # Examples
     ///
@@ -308,7 +307,8 @@ impl Dump {
         self.findings.iter().map(|(_, report)| &**report)
     }
 
-    /// Returns the findings with the time since they were reported, or `None` for those of the scan.
+    /// Returns the findings with the time since they were reported, or `None` for findings of the
+    /// scan.
     #[cfg(feature = "page")]
     pub(in crate::inspect) fn findings_with_age(
         &self,
@@ -316,7 +316,7 @@ impl Dump {
         self.findings.iter().map(|(age, report)| (*age, &**report))
     }
 
-    /// Returns the workers that count as blocked by the duration of their poll.
+    /// Returns the workers whose poll has lasted long enough to count as blocked.
     pub(in crate::inspect) fn blocked_workers(&self) -> impl Iterator<Item = &WorkerDump> {
         let polling = self.workers.iter().filter(|it| it.state() == WorkerState::Polling);
         polling.filter(|it| {
@@ -326,7 +326,7 @@ impl Dump {
 
     /// Returns a `Display` of the dump that lists each task below its parent.
     ///
-    /// `WAKEFUL_DUMP=full` in the environment makes it the `Display` of every dump.
+    /// With the environment variable `WAKEFUL_DUMP=full`, every dump is displayed in this form.
     ///
     /// # Examples
     ///
@@ -347,7 +347,7 @@ impl Dump {
 
     /// Finds a task by id.
     ///
-    /// A task that has ended is still there while its `JoinHandle` or a waker refers to it.
+    /// A task that has ended is still found while its `JoinHandle` or a waker refers to it.
     ///
     /// # Examples
     ///

@@ -11,7 +11,7 @@ use crate::task::state::{BLOCKING, COMPLETE, EXEMPT, FOREVER, NOTIFIED, RUNNING}
 use crate::watchdog::snapshot::{WorkerActivity, WorkerSnapshot};
 use std::time::Duration;
 
-/// A task, or the future of a `block_on`, as a [`Dump`](super::Dump) found it.
+/// A task, or the future of a `block_on`, in a [`Dump`](super::Dump).
 ///
 /// # Examples
 ///
@@ -56,7 +56,7 @@ pub struct TaskDump {
     pub(super) waiting: Vec<WaitDump>,
 }
 
-/// A `Display` of a task and what it waits for; from [`TaskDump::trace`].
+/// A `Display` of a task and what it waits for. Returned by [`TaskDump::trace`].
 ///
 /// # Examples
 ///
@@ -73,7 +73,7 @@ pub struct TaskTrace<'a> {
     pub(super) task: &'a TaskDump,
 }
 
-/// Whether a task runs, is ready to run, or waits.
+/// The state of a task: running, queued, waiting or done.
 ///
 /// # Examples
 ///
@@ -96,12 +96,12 @@ pub struct TaskTrace<'a> {
 pub enum TaskState {
     /// The task is being polled, by the worker with this index.
     ///
-    /// `None` if the polling thread is not a worker. It may be a thread of the blocking pool, a
-    /// spare worker, a thread in `block_in_place`, or the thread of a `LocalSet`.
+    /// `None` if the polling thread is not a worker: a thread of the blocking pool, a spare worker, a
+    /// thread in `block_in_place`, or the thread of a `LocalSet`.
     Running(Option<usize>),
     /// The task is ready and in a run queue.
     Queued,
-    /// The task returned `Pending` and was not woken since.
+    /// The task returned `Pending` and has not been woken since.
     Waiting,
     /// The task has ended. Its `JoinHandle` or a waker still refers to it.
     Done,
@@ -128,7 +128,7 @@ impl TaskState {
     }
 }
 
-/// Returns how long ago a point in time was that a record has in milliseconds.
+/// Returns the time since a recorded time, which is in milliseconds.
 pub(in crate::inspect) fn since(now: Duration, then_ms: u32) -> Duration {
     // Milliseconds wrap after 49 days, and so does the difference. A time in the future was
     // written during the dump, or by a thread whose approximate clock is ahead.
@@ -231,10 +231,10 @@ impl TaskDump {
         self.info.id()
     }
 
-    /// Returns a `Display` of the task, of what it waits for and of the tasks that hold that.
+    /// Returns a `Display` of the task, of what it waits for and of the holders.
     ///
-    /// It takes the place of a trace in tokio's task dumps. It names the line at which the task waits,
-    /// but not the functions in between.
+    /// It is the counterpart of a trace in tokio's task dumps. The text names the line at which the
+    /// task waits, but not the functions in between.
     ///
     /// # Examples
     ///
@@ -257,7 +257,7 @@ impl TaskDump {
 
     /// Returns the id of the parent, the task that spawned this task, if it is still alive.
     ///
-    /// `None` for a task that the future of a `block_on` spawned; see
+    /// Returns `None` for a task that the future of a `block_on` spawned; see
     /// [`spawned_by_block_on`](Self::spawned_by_block_on).
     ///
     /// # Examples
@@ -351,7 +351,7 @@ impl TaskDump {
 
     /// Returns the time since the task was spawned.
     ///
-    /// For the future of a `block_on`: the time since it first returned `Pending`.
+    /// For the future of a `block_on`, this is the time since it first returned `Pending`.
     ///
     /// # Examples
     ///
@@ -379,19 +379,19 @@ impl TaskDump {
 
     /// Returns the total time of the task's polls, estimated from samples.
     ///
-    /// A worker times one poll after some of its checks of timers and I/O, which stands for the
-    /// others. The watchdog adds long polls, from 30 ms on, or 60 ms on a current-thread runtime.
-    /// Zero for the future of a `block_on`.
+    /// After some of its checks of timers and I/O, a worker times one poll as a sample of the others.
+    /// The watchdog adds polls of 30 ms or more (60 ms on a current-thread runtime). Zero for the
+    /// future of a `block_on`.
     pub fn busy(&self) -> Duration {
         self.busy
     }
 
-    /// Returns how often the task was woken, without wake-ups of a queued or running task.
+    /// Returns how often the task was woken, not counting wake-ups while it was queued or running.
     pub fn wakes(&self) -> u32 {
         self.wakes
     }
 
-    /// Returns the number of the task's live wakers. For a running task it may be one too high.
+    /// Returns the number of the task's live wakers, which may be one too high for a running task.
     pub fn wakers(&self) -> u64 {
         self.wakers
     }
@@ -429,7 +429,7 @@ impl TaskDump {
     /// Returns everything that the task is known to wait for, [`waiting_on`](Self::waiting_on)
     /// first.
     ///
-    /// A task in `select!`, `join!` or `timeout` has up to 16: one for each of wakeful's own
+    /// A task in `select!`, `join!` or `timeout` has up to 16 waits: one for each of wakeful's own
     /// futures that returned `Pending` in its last poll. Any of them can wake the task.
     ///
     /// # Examples

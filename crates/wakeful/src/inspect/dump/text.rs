@@ -41,7 +41,7 @@ impl fmt::Display for Count {
     }
 }
 
-/// A number and its noun in a column: the numbers end and the nouns begin below each other.
+/// A number and its noun in a column, with the numbers aligned right and the nouns aligned left.
 struct Column(usize, u64, &'static str);
 
 impl fmt::Display for Column {
@@ -81,7 +81,7 @@ impl fmt::Display for FullDump<'_> {
     }
 }
 
-/// Writes what precedes the tasks: the runtime, what is wrong, and the workers.
+/// Writes the part before the tasks: the runtime, the findings and the workers.
 fn write_head(f: &mut fmt::Formatter<'_>, dump: &Dump) -> fmt::Result {
     let name = dump.runtime().map_or(String::new(), |name| format!(" \"{name}\""));
     let tasks = dump.tasks.iter().filter(|task| !task.info().is_block_on()).count();
@@ -146,7 +146,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Writes a task, what it waits for, and which tasks hold that.
+/// Writes a task, what it waits for, and the holders.
 pub(super) fn write_task(f: &mut dyn fmt::Write, indent: &str, task: &TaskDump) -> fmt::Result {
     writeln!(f, "{indent}{task}")?;
     write_waits(f, &format!("{indent}    "), task)

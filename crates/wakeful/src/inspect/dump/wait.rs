@@ -1,4 +1,4 @@
-//! What a task in a dump waits for, and which tasks hold that.
+//! What a task in a dump waits for, and which tasks hold it.
 
 use super::holder::{HolderDump, HolderKind};
 use super::task::since;
@@ -20,8 +20,8 @@ use std::time::Duration;
 
 /// The resource that a task waits for, and the call in which it waits.
 ///
-/// [`TaskDump::waiting_on`](super::TaskDump::waiting_on) and
-/// [`TaskDump::waits`](super::TaskDump::waits) return it.
+/// Returned by [`TaskDump::waiting_on`](super::TaskDump::waiting_on) and
+/// [`TaskDump::waits`](super::TaskDump::waits).
 ///
 /// # Examples
 ///
@@ -59,7 +59,7 @@ pub struct WaitDump {
     duration: Duration,
     earlier: bool,
     certain: bool,
-    /// It is certain, and the waker is the task's own.
+    /// Whether the wait is certain and the queued waker is the task's own.
     direct: bool,
     pub(super) holders: Vec<HolderDump>,
     pub(super) others: bool,
@@ -68,8 +68,8 @@ pub struct WaitDump {
 impl WaitDump {
     /// Reads all waits of a record. `poll` returns the stamp of the task's last poll.
     ///
-    /// If each of the task's `wakers` is known to be queued at a resource, the other waits are
-    /// over. Their futures were dropped later in the poll that recorded them.
+    /// If each of the task's `wakers` is known to be queued at a resource, the other waits are over:
+    /// their futures were dropped later in the poll that recorded them.
     pub(super) fn read_all(
         record: &WaitRecord,
         poll: impl Fn() -> PollStamp,
@@ -83,7 +83,7 @@ impl WaitDump {
             };
             poll().same_poll(last_poll) && record.waits().0.iter().any(same)
         };
-        // If the task is polled meanwhile, its record may be of either poll.
+        // If the task is polled meanwhile, the record may belong to either poll.
         let is_earlier = !record.is_from_poll(last_poll) && poll().same_poll(last_poll);
         let waits = record.waits().0.into_iter();
         let mut waits: Vec<Self> =
@@ -95,8 +95,8 @@ impl WaitDump {
         waits
     }
 
-    /// Returns what the thread of a closure or poll waits for, if it is blocked in a `blocking_…` method
-    /// or in a `block_on` of `scheduler`.
+    /// Returns what the thread of a closure or poll waits for in a `blocking_…` method or in a
+    /// `block_on` of `scheduler`.
     pub(crate) fn of_blocked(task: &TaskInfo, scheduler: &dyn Inspectable) -> Vec<Self> {
         let now = scheduler.base().config.env.clock.elapsed();
         let read = |record: &BlockOnRecord, wakers: usize| {
@@ -219,9 +219,9 @@ impl WaitDump {
 
     /// Describes the resource, for example `"task 3"`, `"process 42"` or `"in 60 s"`.
     ///
-    /// The text names a task, a descriptor with its addresses, a process, a signal, or the time
-    /// until a timer fires. A resource without a name is shown as `#` and its address. Empty if
-    /// there is none, as for `yield_now`.
+    /// The text names a task, a descriptor with its addresses, a process, a signal, or the time until a
+    /// timer fires. A resource without a name is shown as `#` and its address. The text is empty if
+    /// there is no resource, as for `yield_now`.
     ///
     /// # Examples
     ///
@@ -247,7 +247,7 @@ impl WaitDump {
         self.site
     }
 
-    /// Says what the [`site`](Self::site) is, in words that precede it.
+    /// Returns the words that precede the [`site`](Self::site) and say what it is.
     ///
     /// | words | the site is |
     /// | --- | --- |
@@ -277,7 +277,7 @@ impl WaitDump {
         self.site_label
     }
 
-    /// Returns whether it is a wait for a time. The resource is then the time, and not shared.
+    /// Returns whether the task waits for a point in time, which no other task shares.
     #[cfg(feature = "page")]
     pub(in crate::inspect) fn is_timer(&self) -> bool {
         matches!(self.kind, WaitKind::Sleep | WaitKind::Timeout)
@@ -293,14 +293,14 @@ impl WaitDump {
         self.duration
     }
 
-    /// Returns whether the task returned `Pending` there in an earlier poll than its last.
+    /// Returns whether the task last returned `Pending` there in a poll before its last one.
     ///
-    /// Then it waits in a future that is not wakeful's own, or in one that was not polled again, for
-    /// example in a `FuturesUnordered`.
+    /// The task then waits in a future that is not wakeful's own, or in one that was not polled again,
+    /// for example in a `FuturesUnordered`.
     ///
     /// # Examples
     ///
-    /// A task that slept, and then waits in a future of another crate:
+    /// A task that slept and then waits in a future of another crate:
     ///
     /// ```
     /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]

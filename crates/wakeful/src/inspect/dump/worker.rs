@@ -5,7 +5,7 @@ use crate::inspect::task_info::TaskInfo;
 use crate::watchdog::snapshot::{WorkerActivity, WorkerSnapshot};
 use std::time::Duration;
 
-/// A worker, as a [`Dump`](super::Dump) found it.
+/// A worker in a [`Dump`](super::Dump).
 ///
 /// The only worker of a current-thread runtime is the thread in `block_on` that runs its tasks.
 ///
@@ -34,7 +34,7 @@ pub struct WorkerDump {
     snapshot: WorkerSnapshot,
 }
 
-/// Whether a worker polls, searches for work, or sleeps.
+/// The state of a worker: not started, asleep, searching or polling.
 ///
 /// # Examples
 ///
@@ -112,7 +112,7 @@ impl WorkerDump {
         self.index
     }
 
-    /// Returns whether the worker polls, searches or sleeps.
+    /// Returns the worker's state.
     pub fn state(&self) -> WorkerState {
         self.state
     }
@@ -122,10 +122,10 @@ impl WorkerDump {
         self.task.as_ref()
     }
 
-    /// Returns how long the worker has slept, or has been in the same poll.
+    /// Returns how long the worker has slept or has been in its current poll.
     ///
     /// The watchdog measures polls at intervals of 10 ms, or 25 ms on a current-thread runtime. A
-    /// poll that is younger has no duration yet.
+    /// younger poll has no duration yet.
     pub fn duration(&self) -> Option<Duration> {
         self.duration
     }
@@ -188,12 +188,12 @@ impl WorkerDump {
         self.snapshot.sources
     }
 
-    /// Returns the number of polls, as of the last pass through the worker's loop.
+    /// Returns the number of polls, as of the last iteration of the worker's loop.
     pub fn polls(&self) -> u64 {
         self.snapshot.polls
     }
 
-    /// Returns how long the worker was busy.
+    /// Returns the total time for which the worker was busy.
     pub fn busy(&self) -> Duration {
         self.snapshot.busy
     }

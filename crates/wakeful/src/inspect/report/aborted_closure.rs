@@ -1,4 +1,4 @@
-//! A closure of the blocking pool that runs although it was aborted.
+//! Closures of the blocking pool that still run after they were aborted.
 
 use super::Content;
 use super::stamp::Stamp;
@@ -7,7 +7,7 @@ use crate::inspect::task_info::TaskInfo;
 use std::fmt;
 use std::time::Duration;
 
-/// A blocking closure that was aborted while it ran, and still runs some seconds later.
+/// A blocking closure that was aborted while it ran and still runs seconds later.
 ///
 /// An abort has no effect on a closure of [`spawn_blocking`](crate::task::spawn_blocking) that has
 /// started. The report is [suspected](super::Certainty::Suspected): the closure may end by itself.
@@ -58,7 +58,7 @@ impl AbortedClosure {
         &self.task
     }
 
-    /// Returns how long ago the closure was aborted, at least.
+    /// Returns the minimum time since the closure was aborted.
     pub fn since(&self) -> Duration {
         self.since
     }

@@ -1,4 +1,4 @@
-//! A poll that blocks its thread.
+//! Polls that block their thread.
 
 use super::Content;
 use super::stamp::Stamp;
@@ -14,8 +14,9 @@ use std::time::Duration;
 /// A task whose poll has not returned for a long time: it blocks its thread or computes.
 ///
 /// The poll may return later, so the report is always [suspected](super::Certainty::Suspected). Time in
-/// which a thread of the process was ready to run and had no CPU does not count, unless the poll sleeps.
-/// A poll that panics is not reported while the panic hook computes: the panic is about to end the poll.
+/// which any thread of the process was ready to run but had no CPU does not count, unless the poll
+/// sleeps. A panicking poll is not reported while its panic hook computes, because the panic is about to
+/// end the poll.
 ///
 /// # Examples
 ///
@@ -26,14 +27,14 @@ use std::time::Duration;
 /// use wakeful::runtime::Builder;
 ///
 /// # fn main() -> std::io::Result<()> {
-/// let (tell, told) = mpsc::channel();
+/// let (tx, rx) = mpsc::channel();
 /// let rt = Builder::new_multi_thread()
 ///     .report_blocked_after(Some(Duration::from_millis(30)))
-///     .on_report(move |report| drop(tell.send(report.clone())))
+///     .on_report(move |report| drop(tx.send(report.clone())))
 ///     .build()?;
 /// rt.block_on(rt.spawn(async move {
-///     // Blocks its worker until the report is there.
-///     let Ok(Report::Blocked(blocked)) = told.recv() else { panic!("another report") };
+///     // Blocks its worker until the report arrives.
+///     let Ok(Report::Blocked(blocked)) = rx.recv() else { panic!("another report") };
 ///     assert_eq!(blocked.task().id(), Some(wakeful::task::id()));
 ///     assert!(blocked.worker().is_some() && blocked.duration() >= Duration::from_millis(30));
 ///     println!("{:?} in {:?}", blocked.system_call(), blocked.stack().first());
@@ -50,16 +51,16 @@ pub struct Blocked {
     /// The system call that the thread is blocked in, with its descriptors.
     system_call: Option<String>,
     stack: Stack,
-    /// The text shows every frame.
+    /// Whether the text shows every frame.
     shows_all: bool,
     stamp: Stamp,
 }
 
 impl Blocked {
-    /// Captures the thread's stack, which takes some milliseconds.
+    /// Captures the thread's stack, which takes several milliseconds.
     pub(crate) fn new(task: TaskInfo, poll: &BlockedPoll, future: Option<&'static str>) -> Self {
         let BlockedPoll { role, duration, thread, .. } = *poll;
-        // Before the stack: a thread that walks its stack is in no system call.
+        // Precedes the stack capture: a thread that walks its stack is not in the system call.
         let system_call = system_call::current(thread).map(|call| call.to_string());
         let stack = Stack::capture(thread, future);
         let shows_all = shows_all_frames();
@@ -86,8 +87,8 @@ impl Blocked {
 
     /// Returns the index of the worker that the poll blocks.
     ///
-    /// The thread in `block_on` of a current-thread runtime is worker 0. `None` for a spare worker,
-    /// and for a thread in `block_on` that drives a local set.
+    /// The thread in `block_on` of a current-thread runtime is worker 0. Returns `None` for a spare
+    /// worker, and for a thread in `block_on` that drives a `LocalSet`.
     pub fn worker(&self) -> Option<usize> {
         match self.role {
             PollingThread::Worker(index) => Some(index),
@@ -101,7 +102,7 @@ impl Blocked {
         self.duration
     }
 
-    /// Returns the name of the future's type. `None` for the future of a `block_on`.
+    /// Returns the type name of the task's future, or `None` for the future of a `block_on`.
     pub fn future(&self) -> Option<&'static str> {
         self.future
     }
@@ -109,8 +110,8 @@ impl Blocked {
     /// Returns the system call that the thread was blocked in, with the descriptors that it waits
     /// for.
     ///
-    /// An example is `poll on descriptor 9 (127.0.0.1:40112 to 127.0.0.53:53)`. `None` if the
-    /// thread computed, or the kernel does not tell.
+    /// An example is `poll on descriptor 9 (127.0.0.1:40112 to 127.0.0.53:53)`. Returns `None` if the
+    /// thread was computing, or if the kernel does not expose the call.
     ///
     /// # Examples
     ///
@@ -121,13 +122,13 @@ impl Blocked {
     /// use wakeful::runtime::Builder;
     ///
     /// # fn main() -> std::io::Result<()> {
-    /// let (tell, told) = mpsc::channel();
+    /// let (tx, rx) = mpsc::channel();
     /// let rt = Builder::new_multi_thread()
     ///     .report_blocked_after(Some(Duration::from_millis(30)))
-    ///     .on_report(move |report| drop(tell.send(report.clone())))
+    ///     .on_report(move |report| drop(tx.send(report.clone())))
     ///     .build()?;
     /// rt.block_on(rt.spawn(async move {
-    ///     let Ok(Report::Blocked(blocked)) = told.recv() else { panic!("another report") };
+    ///     let Ok(Report::Blocked(blocked)) = rx.recv() else { panic!("another report") };
     ///     println!("blocked in {}", blocked.system_call().unwrap_or("no system call")); // futex
     /// })).unwrap();
     /// # Ok(())
@@ -139,9 +140,9 @@ impl Blocked {
 
     /// Returns the functions on the thread's stack, innermost first, up to the task's future.
     ///
-    /// If no frame shows the future, the last entry is the name of its type: the compiler has
-    /// inlined it, or there are no frames. There are few or no frames if a capture would interrupt
-    /// the thread's system call, or if the system does not allow a capture.
+    /// If no frame shows the future, because the compiler inlined it or there are no frames, the last
+    /// entry is the name of its type. There are few or no frames if a capture would interrupt the
+    /// thread's system call, or if the system does not allow a capture.
     pub fn stack(&self) -> &[String] {
         self.stack.names()
     }
@@ -177,7 +178,7 @@ impl fmt::Display for Blocked {
             PollingThread::BlockOn => f.write_str("the block_on thread of its LocalSet\n")?,
         }
         field(f, "    ", self.task.verb(), format_args!("at {}", self.task.spawned_at()))?;
-        // A stack shows the call too, but not the descriptor.
+        // The stack shows the call too, but not its descriptor.
         let is_news = |call: &&String| self.stack.missing().is_some() || call.contains(" on ");
         if let Some(call) = self.system_call.as_ref().filter(is_news) {
             field(f, "    ", "system call", call)?;

@@ -3,7 +3,7 @@
 /// How certain it is that a reported situation does not end by itself.
 ///
 /// Only [`Proven`](Self::Proven) reports end a `block_on` or fail a test. After a
-/// [`Suspected`](Self::Suspected) one the program continues.
+/// [`Suspected`](Self::Suspected) report the program continues.
 ///
 /// `Suspected` is less than `Proven`, so `certainty >= Certainty::Proven` is a filter.
 ///
@@ -42,28 +42,28 @@
 /// use wakeful::inspect::Certainty;
 /// use wakeful::runtime::Builder;
 ///
-/// let (tell, told) = mpsc::channel();
+/// let (tx, rx) = mpsc::channel();
 /// let rt = Builder::new_current_thread()
-///     .on_report(move |report| drop(tell.send(report.certainty())))
+///     .on_report(move |report| drop(tx.send(report.certainty())))
 ///     .build()?;
 /// rt.block_on(async {
 ///     wakeful::spawn(pending::<()>());
 ///     wakeful::task::yield_now().await;
 /// });
-/// assert_eq!(told.recv(), Ok(Certainty::Proven));
+/// assert_eq!(rx.recv(), Ok(Certainty::Proven));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Certainty {
-    /// The report rests on an assumption, which its text names, or the situation may pass.
+    /// The report rests on an assumption that its text names, or the situation may end by itself.
     ///
     /// Most deadlocks are suspected. The report assumes that the task that acquired a guard, a
     /// permit or a channel's receiver still holds it, and it could have been moved. A
     /// [spinning](super::Spinning) task may do work in each poll. A [blocked](super::Blocked) poll
     /// may return.
     Suspected,
-    /// Only an abort can end it, or it has already happened.
+    /// Only an abort can end the situation, or the event has already happened.
     Proven,
 }
 

@@ -1,4 +1,4 @@
-//! Cycles in the wait-for graph: deadlocks and futurelocks.
+//! Cycles in the wait graph: deadlocks and futurelocks.
 
 use super::edge::Edge;
 use super::json::ReportSite;
@@ -9,7 +9,7 @@ use crate::sys::sort::sort_by_key;
 use crate::task::wait_kind::WaitKind;
 use std::fmt;
 
-/// What the claim rests on that a cycle does not end.
+/// The proof or assumption behind the claim that a cycle does not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Basis {
     /// Each task only joins the next one.
@@ -18,11 +18,11 @@ pub(crate) enum Basis {
     NothingRuns,
     /// Assumed: each resource is still held by the task that acquired it.
     Acquisition,
-    /// Assumed like [`Acquisition`](Self::Acquisition). And some tasks also have exits.
+    /// Assumed: each resource is still held by the task that acquired it. Some tasks also have exits.
     Exits,
 }
 
-/// A cycle of tasks, each of which waits for the next one, and the last for the first.
+/// A cycle of tasks in which each task waits for the next, and the last for the first.
 #[derive(Clone, Debug)]
 struct Cycle {
     /// Grouped by task, in the order of the cycle. The first edge of a group leads to the next task.
@@ -42,7 +42,7 @@ impl Cycle {
         self.edges.chunk_by(|edge, next| edge.task == next.task)
     }
 
-    /// Returns whether one task waits for itself.
+    /// Returns whether the cycle is one task that waits for itself.
     fn is_of_one_task(&self) -> bool {
         self.tasks().count() == 1
     }
@@ -57,7 +57,7 @@ impl Cycle {
     fn repeat_key(&self) -> Vec<u64> {
         let mut tasks: Vec<u64> = self.edges.iter().map(|edge| edge.task.id).collect();
         sort_by_key(&mut tasks, |task| *task);
-        // Nested `block_on`s of one thread have one id, so the resources tell them apart.
+        // Nested `block_on`s of one thread share an id. The resources distinguish them.
         let mut resources: Vec<u64> = self.edges.iter().map(|edge| edge.resource_id).collect();
         sort_by_key(&mut resources, |resource| *resource);
         tasks.extend(resources);
@@ -68,7 +68,7 @@ impl Cycle {
         self.edges.iter().any(|edge| edge.is_for(kind))
     }
 
-    /// Returns what is assumed not to have moved: as a noun, and as a sentence.
+    /// Returns what is assumed not to have moved, as a noun phrase and as a sentence.
     fn assumed(&self) -> (&'static str, &'static str) {
         let guards = [WaitKind::Mutex, WaitKind::RwLockRead, WaitKind::RwLockWrite];
         let has_guards = guards.into_iter().any(|kind| self.has(kind));
@@ -104,7 +104,7 @@ impl Cycle {
         self.edges.iter().all(|edge| edge.resource_id == self.edges[0].resource_id)
     }
 
-    /// Returns whether it is of joins and closures that wait for a thread of the pool.
+    /// Returns whether all waits are joins, or closures that wait for a pool thread.
     fn is_of_pool_alone(&self) -> bool {
         let kinds = [WaitKind::Join, WaitKind::BlockOn, WaitKind::PoolThread];
         self.has(WaitKind::PoolThread) && self.edges.iter().all(|it| kinds.contains(&it.wait))
@@ -156,7 +156,7 @@ impl Cycle {
         }
     }
 
-    /// Says where the wakers of the tasks are.
+    /// Returns the clause that says where the tasks' wakers are queued.
     fn queued(&self) -> &'static str {
         let has_one_wait = self.tasks().all(|edges| edges.len() == 1);
         match (self.is_of_one_task(), has_one_wait) {
@@ -171,7 +171,7 @@ impl Cycle {
         }
     }
 
-    /// Writes the exits of all tasks, which alone can end the cycle.
+    /// Writes the exits of all tasks. Nothing else can end the cycle.
     fn write_exits(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The edges of one task have the same exits.
         let all = self.tasks().flat_map(|edges| &edges[0].exits).map(Exit::to_string);
@@ -189,7 +189,7 @@ impl Cycle {
         writeln!(f, "  why: only this can end it: {exits}.")
     }
 
-    /// Returns the advice.
+    /// Returns the text after `fix: `.
     fn fix(&self) -> &'static str {
         let all_for = |kind| self.edges.iter().all(|edge| edge.is_for(kind));
         let is_alone = self.is_of_one_task();
@@ -247,12 +247,14 @@ impl Cycle {
 
 /// Tasks that wait for each other in a cycle of locks, semaphores, full channels, once-cells and joins.
 ///
-/// It is [proven](Certainty::Proven) if all of them wait for `JoinHandle`s, or if no code of the
-/// process can run any more. Otherwise it is [suspected](Certainty::Suspected): it assumes that
-/// guards, permits and receivers are still held by the tasks that acquired or last used them.
+/// A deadlock is [proven](Certainty::Proven) if all of its tasks wait for `JoinHandle`s, or if no code
+/// of the process can run any more. Otherwise it is [suspected](Certainty::Suspected): the report
+/// assumes that guards, permits and receivers are still held by the tasks that acquired or last used
+/// them.
 ///
-/// A task in `select!` or `timeout` can be part of it. Then the other branches that the task waits for
-/// are its [exits](Edge::exits), and the deadlock is reported after two seconds without a poll.
+/// A task in `select!` or `timeout` can be part of a deadlock. The other branches that the task waits
+/// for are then its [exits](Edge::exits), and the deadlock is reported after two seconds without a
+/// poll.
 ///
 /// # Examples
 ///
@@ -290,11 +292,12 @@ pub struct Deadlock(Cycle);
 
 /// A deadlock in which a resource was granted to a future that its task no longer polls.
 ///
-/// An example is a `lock()` future that a `select!` borrowed, and that is alive after the `select!`
-/// ended. The future neither uses the lock nor releases it.
+/// For example, a `select!` borrows a `lock()` future, takes another branch, and the future outlives
+/// the `select!`. The future then neither uses the lock nor releases it.
 ///
-/// It is [proven](Certainty::Proven) if no code of the process can run any more. Otherwise it is
-/// [suspected](Certainty::Suspected): the program may have moved the future to another task or thread.
+/// A futurelock is [proven](Certainty::Proven) if no code of the process can run any more. Otherwise it
+/// is [suspected](Certainty::Suspected): the program may have moved the future to another task or
+/// thread.
 ///
 /// # Examples
 ///

@@ -65,7 +65,7 @@ pub enum ReportFormat {
     Json,
 }
 
-/// What `WAKEFUL_REPORT` sets.
+/// The settings in `WAKEFUL_REPORT`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Settings {
     filter: Option<ReportFilter>,
@@ -73,7 +73,8 @@ struct Settings {
 }
 
 impl Settings {
-    /// Parses words with commas between them. `None` if a word is unknown or contradicts another one.
+    /// Parses a comma-separated list of words. Returns `None` if a word is unknown or contradicts
+    /// another.
     fn parse(text: &str) -> Option<Self> {
         let mut settings = Self::default();
         for word in text.split(',').map(str::trim) {
@@ -117,7 +118,8 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    /// Takes what the builder sets, otherwise what the environment variable sets.
+    /// Uses the settings of the builder. Where the builder sets none, the environment variable
+    /// decides.
     pub(crate) fn new(filter: Option<ReportFilter>, format: Option<ReportFormat>) -> Self {
         let environment = Settings::of_environment();
         Self {

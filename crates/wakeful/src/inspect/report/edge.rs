@@ -1,4 +1,4 @@
-//! One edge of a cycle in the wait-for graph.
+//! One edge of a cycle in the wait graph.
 
 use super::Exit;
 use super::json::ReportSite;
@@ -9,9 +9,10 @@ use std::fmt;
 use std::panic::Location;
 use std::time::Duration;
 
-/// One edge of a cycle: a task that waits, and the task that holds what it waits for.
+/// One edge of a cycle in the wait graph: a waiting task and the task that holds the resource.
 ///
-/// [`Deadlock::edges`](super::Deadlock::edges) and [`Futurelock::edges`](super::Futurelock::edges) return it.
+/// Returned by [`Deadlock::edges`](super::Deadlock::edges) and
+/// [`Futurelock::edges`](super::Futurelock::edges).
 ///
 /// # Examples
 ///
@@ -72,7 +73,7 @@ impl Edge {
         self.resource_id
     }
 
-    /// Returns the site in the program of the call in which the task waits.
+    /// Returns the site of the call in which the task waits.
     pub fn site(&self) -> &'static Location<'static> {
         self.site
     }
@@ -84,15 +85,15 @@ impl Edge {
 
     /// Returns where the holder acquired the resource, or `None` for a joined task.
     ///
-    /// For a holder that is only [queued ahead](Self::is_queued_ahead): where it waits.
+    /// If the holder is only [queued ahead](Self::is_queued_ahead), this is where it waits.
     pub fn acquired_at(&self) -> Option<&'static Location<'static>> {
         self.acquired_at
     }
 
     /// Returns whether the holder does not hold the resource, but is queued ahead of the task.
     ///
-    /// Free permits are kept for the waiter at the head of the queue. For example, a writer that waits
-    /// for readers keeps further readers waiting.
+    /// Free permits are reserved for the waiter at the head of the queue. For example, a writer that waits
+    /// for readers to finish blocks readers that arrive later.
     ///
     /// # Examples
     ///
@@ -131,24 +132,24 @@ impl Edge {
 
     /// Returns whether the resource has given out owned guards or permits, which can be moved freely.
     ///
-    /// Then the holder acquired the resource, and another task or thread may have it now.
+    /// If true, the holder acquired the resource, but another task or thread may hold it now.
     pub fn may_have_moved(&self) -> bool {
         self.may_have_moved
     }
 
-    /// Returns whether the resource was granted to a future that was not polled since.
+    /// Returns whether the resource was granted to a future that has not been polled since.
     pub fn is_unpolled(&self) -> bool {
         self.unpolled
     }
 
-    /// Returns what else the task waits for, which can end the deadlock before an abort does.
+    /// Returns the other events that the task waits for, each of which can end the deadlock.
     ///
     /// Empty if nothing but the resource can wake the task. See [`Exit`] for an example.
     pub fn exits(&self) -> &[Exit] {
         &self.exits
     }
 
-    /// Returns where the task waits, where the holder acquired the resource, and where the exits are.
+    /// Returns the sites of the wait, of the holder's acquisition and of the exits.
     pub(super) fn sites(&self) -> impl Iterator<Item = ReportSite<'_>> {
         let acquired = if self.queued_ahead { "queued" } else { "acquired" };
         let waits = ReportSite { what: "waits", task: &self.task, at: self.site };
@@ -163,8 +164,8 @@ impl Edge {
         self.wait == kind
     }
 
-    /// Writes what the task waits for, and which task holds that. The text says of the tasks in `listed`
-    /// where they were spawned.
+    /// Writes the wait and the holder of the resource. The spawn site of a holder in `listed` is left out:
+    /// its own entry has it.
     pub(super) fn write_wait(
         &self,
         f: &mut fmt::Formatter<'_>,
@@ -172,13 +173,13 @@ impl Edge {
         listed: &[Edge],
     ) -> fmt::Result {
         let (kind, site, waited) = (self.kind(), self.site, Short(self.waited));
-        // A JoinHandle knows only where its task was spawned.
+        // A `JoinHandle` records only where its task was spawned.
         let at = if self.is_for(WaitKind::Join) { ", spawned at" } else { " at" };
         field(f, indent, "waiting", format_args!("{kind}{at} {site}, for {waited}"))?;
         let is_listed = listed.iter().any(|edge| edge.task == self.holder);
         let holder = if is_listed { self.holder.to_string() } else { format!("{:#}", self.holder) };
         let at = self.acquired_at.map_or(String::new(), |site| format!(" at {site}"));
-        // The site of a receiver that never had to wait is not known.
+        // The site of a receiver that never had to wait is unknown.
         let holder_with_site = |how: &str| match self.acquired_at {
             Some(site) => format!("{holder}, {how}at {site}"),
             None => holder.clone(),
@@ -227,7 +228,7 @@ impl Edge {
         Ok(())
     }
 
-    /// Writes where the task was spawned, or its `block_on` called.
+    /// Writes where the task was spawned, or where its `block_on` was called.
     pub(super) fn write_spawned(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
         field(f, indent, self.task.verb(), format_args!("at {}", self.task.spawned_at()))
     }

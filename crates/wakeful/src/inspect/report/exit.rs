@@ -1,4 +1,4 @@
-//! What can end a deadlock that is not certain to last: the exits of a waiting task.
+//! Exits: events that can wake a deadlocked task, other than the resource that it waits for.
 
 use super::text::Short;
 use crate::sys::descriptor;
@@ -9,13 +9,13 @@ use std::fmt;
 use std::panic::Location;
 use std::time::Duration;
 
-/// Something that can wake a task of a deadlock, besides the resource that it waits for.
+/// An event that can wake a deadlocked task, other than the resource that it waits for.
 ///
 /// A task in `select!` or `timeout` waits for any of several events. If one of them is a lock that
 /// is part of a cycle, the others are the exits. An exit is a time-out, a signal, a message, or
 /// data on a socket.
 ///
-/// Its `Display` names it, for example `the time-out at src/main.rs:12:9, in 47.0 s`.
+/// The `Display` names the event, for example `the time-out at src/main.rs:12:9, in 47.0 s`.
 ///
 /// # Examples
 ///
@@ -49,17 +49,18 @@ use std::time::Duration;
 pub struct Exit {
     reason: ExitReason,
     remaining: Option<Duration>,
-    /// The descriptor of the wait, with its addresses. Another one may have its number later.
+    /// The descriptor of the wait, with its addresses. Stored as text, because the number may be
+    /// reused.
     descriptor: Option<String>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum ExitReason {
-    /// A wait that the task has recorded. The text says what the site is.
+    /// A wait that the task has recorded. `site_label` says what its site is.
     Wait { wait: Wait, site_label: &'static str },
     /// Another future of a collection that polls its futures with wakers of its own.
     Collection,
-    /// Wakers that belong to no recorded wait.
+    /// A number of wakers that belong to no recorded wait.
     Unknown(u64),
 }
 
@@ -70,8 +71,8 @@ impl Exit {
         Self { reason, remaining, descriptor: None }
     }
 
-    /// Looks up what the descriptor of the wait is, which takes system calls. Called once it is certain
-    /// that the exit is reported.
+    /// Looks up the addresses of the wait's descriptor. This takes system calls, so only exits that are
+    /// reported get it.
     pub(super) fn describe_descriptor(&mut self) {
         if let ExitReason::Wait { wait, .. } = self.reason
             && wait.kind.is_for_descriptor()
@@ -88,7 +89,7 @@ impl Exit {
     /// Returns the call that waits for the exit, for example `"timeout"` or
     /// `"watch::Receiver::changed"`.
     ///
-    /// `"unknown"` if it is not one of wakeful's own futures.
+    /// Returns `"unknown"` for a future that is not wakeful's own.
     pub fn kind(&self) -> &'static str {
         match self.reason {
             ExitReason::Wait { wait, .. } => wait.kind.name(),
@@ -98,7 +99,7 @@ impl Exit {
 
     /// Returns the site of the call that waits, or where its resource was made.
     ///
-    /// `None` if it is not known.
+    /// Returns `None` if the site is unknown.
     pub fn site(&self) -> Option<&'static Location<'static>> {
         match self.reason {
             ExitReason::Wait { wait, .. } => Some(wait.site),
@@ -111,8 +112,8 @@ impl Exit {
         self.remaining
     }
 
-    /// Returns whether it probably cancels the wait for the resource, as a time-out or a signal of
-    /// shutdown does. Other exits may be what another branch of the task waits for.
+    /// Returns whether the exit probably cancels the wait for the resource, as a time-out or a shutdown
+    /// signal does. Other exits may belong to another branch of the task.
     pub(crate) fn is_cancellation(&self) -> bool {
         matches!(self.reason, ExitReason::Wait { wait, .. } if wait.kind.is_cancellation())
     }

@@ -1,4 +1,4 @@
-//! A loop that gets a final result again and again.
+//! Loops that repeat a call whose result is final.
 
 use super::Content;
 use super::json::ReportSite;
@@ -17,8 +17,8 @@ use std::time::Duration;
 /// For example, `recv` on a closed channel returns `None` at once, and so does each call after it. A
 /// loop that continues then uses a whole CPU. The calls are counted exactly.
 ///
-/// It is [suspected](super::Certainty::Suspected): the loop may end for another reason. It is not
-/// reported if the task waits in between, if other operations of it complete, or if it computes.
+/// The report is [suspected](super::Certainty::Suspected): the loop may end for another reason. A
+/// loop is not reported if the task waits in between, completes other operations, or computes.
 ///
 /// # Examples
 ///
@@ -30,10 +30,10 @@ use std::time::Duration;
 /// use wakeful::runtime::Builder;
 /// use wakeful::sync::mpsc;
 ///
-/// let (tell, told) = std_mpsc::channel();
+/// let (tx, rx) = std_mpsc::channel();
 /// let rt = Builder::new_multi_thread()
 ///     .worker_threads(1)
-///     .on_report(move |report| drop(tell.send(report.clone())))
+///     .on_report(move |report| drop(tx.send(report.clone())))
 ///     .build()?;
 /// let (tx, mut rx) = mpsc::channel::<u32>(1);
 /// drop(tx);
@@ -44,7 +44,7 @@ use std::time::Duration;
 ///         }
 ///     }
 /// });
-/// let Ok(Report::FutileLoop(report)) = told.recv() else { panic!("another report") };
+/// let Ok(Report::FutileLoop(report)) = rx.recv() else { panic!("another report") };
 /// assert_eq!(report.operation(), "mpsc::Receiver::recv");
 /// assert!(report.count() >= 10_000);
 /// looping.abort();
@@ -110,9 +110,9 @@ impl FutileLoop {
         self.resource.as_deref()
     }
 
-    /// Returns the site of the call, if it is known; of a `Sleep`, where it was made.
+    /// Returns the site of the call, if it is known. For a `Sleep`, this is where it was made.
     ///
-    /// It is not known for a `poll_read` that a future of another crate calls.
+    /// The site is unknown for a `poll_read` that a future of another crate calls.
     pub fn site(&self) -> Option<&'static Location<'static>> {
         self.site
     }

@@ -1,4 +1,4 @@
-//! Tasks of one spawn site that only grow in number.
+//! Tasks of one spawn site whose number only grows.
 
 use super::Content;
 use super::stamp::Stamp;
@@ -9,12 +9,11 @@ use std::fmt;
 use std::panic::Location;
 use std::time::Duration;
 
-/// Many tasks of one spawn site that only grow in number, while the old ones neither run nor end.
+/// Many tasks of one spawn site whose number only grows, while the old ones neither run nor end.
 ///
-/// It is [suspected](super::Certainty::Suspected) to be a leak: the tasks may be idle on purpose, as
-/// those of idle connections are, and they may end together. Tasks that
-/// [may wait forever](crate::task::may_wait_forever) do not count. A burst of tasks that is not followed
-/// by more is not reported.
+/// The tasks are [suspected](super::Certainty::Suspected) of being a leak. They may be idle on purpose,
+/// like the tasks of idle connections, or may all end together. Tasks that [may wait
+/// forever](crate::task::may_wait_forever) do not count. A single burst of tasks is not reported.
 ///
 /// # Examples
 ///
@@ -60,12 +59,12 @@ pub struct GrowingTasks {
     stamp: Stamp,
 }
 
-/// What most of the tasks wait for.
+/// The wait that most of the tasks have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommonWait {
     pub(crate) kind: WaitKind,
     pub(crate) site: &'static Location<'static>,
-    /// What the site is, in words that precede it.
+    /// The words that precede the site and say what it is.
     pub(crate) site_label: &'static str,
     pub(crate) tasks: usize,
 }
@@ -82,9 +81,9 @@ impl GrowingTasks {
         Self { spawned_at, alive, alive_before, unmoved, within, wait, stamp }
     }
 
-    /// Adds what most of the tasks wait for.
+    /// Adds the wait that most of the tasks have in common.
     pub(crate) fn with_wait(self, wait: Option<CommonWait>) -> Self {
-        // They are counted later than those that are alive, and may be more by then.
+        // The waiting tasks are counted after the living ones, so their number may be higher.
         let wait = wait.map(|it| CommonWait { tasks: it.tasks.min(self.alive), ..it });
         Self { wait, ..self }
     }
@@ -119,7 +118,7 @@ impl GrowingTasks {
         self.wait.map(|wait| wait.kind.name())
     }
 
-    /// Returns the site in the program of the call in which most of the tasks wait.
+    /// Returns the site of the call in which most of the tasks wait.
     pub fn site(&self) -> Option<&'static Location<'static>> {
         self.wait.map(|wait| wait.site)
     }

@@ -8,9 +8,9 @@ use std::panic::Location;
 
 /// A site in the program that a report names.
 pub(in crate::inspect) struct ReportSite<'r> {
-    /// What is there, in a word.
+    /// What happened at the site, in one word.
     pub(in crate::inspect) what: &'static str,
-    /// The task that it is about.
+    /// The task to which it happened.
     pub(in crate::inspect) task: &'r TaskInfo,
     pub(in crate::inspect) at: &'static Location<'static>,
 }
@@ -19,7 +19,8 @@ impl Report {
     /// Returns the report as a JSON object on one line.
     ///
     /// `time` is RFC 3339 in UTC, sites are `"file:line:column"`, and `message` is the text of the
-    /// report. A task has an `id`, the future of a `block_on` has its id in `block_on`.
+    /// report. A task has the field `id`; the future of a `block_on` has the field `block_on`
+    /// instead.
     ///
     /// ```text
     /// { "time": "2026-11-18T03:04:05.678Z", "kind": "deadlock", "certainty": "suspected",
@@ -39,15 +40,15 @@ impl Report {
     /// use std::sync::mpsc;
     /// use wakeful::runtime::Builder;
     ///
-    /// let (tell, told) = mpsc::channel();
+    /// let (tx, rx) = mpsc::channel();
     /// let rt = Builder::new_current_thread()
-    ///     .on_report(move |report| drop(tell.send(report.to_json())))
+    ///     .on_report(move |report| drop(tx.send(report.to_json())))
     ///     .build()?;
     /// rt.block_on(async {
     ///     wakeful::spawn(std::future::pending::<()>());
     ///     wakeful::task::yield_now().await;
     /// });
-    /// let json = told.recv().unwrap();
+    /// let json = rx.recv().unwrap();
     /// assert!(json.contains(r#""kind":"orphan","certainty":"proven""#));
     /// # Ok::<(), std::io::Error>(())
     /// ```
@@ -55,7 +56,7 @@ impl Report {
         self.to_json_with(|_| ())
     }
 
-    /// Returns the report as JSON, with `more` fields before the others.
+    /// Returns the report as JSON, beginning with the fields that `more` writes.
     pub(super) fn to_json_with(&self, more: impl FnOnce(&mut Json)) -> String {
         let mut json = Json::new();
         json.object(|json| {

@@ -1,7 +1,7 @@
 //! Reports: bugs that the runtime found in the program. Each kind is a type of its own.
 //!
-//! The `Display` of a report says what happened, to which task, where, why it is believed, and what
-//! to do.
+//! The `Display` of a report says what happened, to which task, where, why the runtime believes it,
+//! and how to fix it.
 
 mod aborted_closure;
 mod blocked;
@@ -67,9 +67,9 @@ pub(crate) use unobserved_panic::{fatal_panic_text, panic_text};
 
 /// A bug in the program that the runtime found while running it.
 ///
-/// Its `Display` says what happened, to which task, where, and what to do. Pass a function to
-/// [`Builder::on_report`](crate::runtime::Builder::on_report) to receive reports; without one they are
-/// printed to stderr.
+/// The `Display` of a report says what happened, to which task, where, and how to fix it. Pass a
+/// function to [`Builder::on_report`](crate::runtime::Builder::on_report) to receive reports; without
+/// one they are printed to stderr.
 ///
 /// # Examples
 ///
@@ -78,15 +78,15 @@ pub(crate) use unobserved_panic::{fatal_panic_text, panic_text};
 /// use wakeful::inspect::{Certainty, Report};
 /// use wakeful::runtime::Builder;
 ///
-/// let (tell, told) = mpsc::channel();
+/// let (tx, rx) = mpsc::channel();
 /// let rt = Builder::new_current_thread()
-///     .on_report(move |report| drop(tell.send(report.clone())))
+///     .on_report(move |report| drop(tx.send(report.clone())))
 ///     .build()?;
 /// rt.block_on(async {
 ///     wakeful::spawn(std::future::pending::<()>());
 ///     wakeful::task::yield_now().await;
 /// });
-/// let report: Report = told.recv().unwrap();
+/// let report: Report = rx.recv().unwrap();
 /// assert_eq!((report.kind(), report.certainty()), ("orphan", Certainty::Proven));
 /// assert!(report.to_string().contains("fix: "));
 /// let Report::Orphan(orphan) = report else { panic!() };
@@ -98,7 +98,7 @@ pub(crate) use unobserved_panic::{fatal_panic_text, panic_text};
 pub enum Report {
     /// A task that waits although no waker for it exists.
     Orphan(Orphan),
-    /// A task whose poll blocks its thread.
+    /// A task whose poll does not return.
     Blocked(Blocked),
     /// A task that wakes itself in nearly every poll.
     Spinning(Spinning),
@@ -110,17 +110,17 @@ pub enum Report {
     Futurelock(Futurelock),
     /// A `block_on` that can never return.
     StuckBlockOn(StuckBlockOn),
-    /// A task that panicked, and whose `JoinHandle` was dropped.
+    /// A task that panicked and whose `JoinHandle` was dropped.
     UnobservedPanic(UnobservedPanic),
     /// A lock or permit that is held for seconds while its holder waits for something else.
     SlowHolder(SlowHolder),
-    /// Tasks of one spawn site that only grow in number.
+    /// Tasks of one spawn site whose number only grows.
     GrowingTasks(GrowingTasks),
-    /// A task that panicked, and whose `JoinHandle` is kept and not awaited.
+    /// A task that panicked and whose `JoinHandle` is kept but not awaited.
     UnawaitedPanic(UnawaitedPanic),
-    /// A blocking closure that was aborted and still runs.
+    /// A blocking closure that still runs after it was aborted.
     AbortedClosure(AbortedClosure),
-    /// Tasks that were dropped at shutdown without having run once.
+    /// Tasks that were dropped at shutdown before their first poll.
     NeverPolled(NeverPolled),
     /// A drop of a runtime that waits for seconds.
     SlowShutdown(SlowShutdown),
@@ -159,15 +159,15 @@ impl Report {
     /// use std::sync::mpsc;
     /// use wakeful::runtime::Builder;
     ///
-    /// let (tell, told) = mpsc::channel();
+    /// let (tx, rx) = mpsc::channel();
     /// let rt = Builder::new_current_thread()
-    ///     .on_report(move |report| drop(tell.send(report.kind())))
+    ///     .on_report(move |report| drop(tx.send(report.kind())))
     ///     .build()?;
     /// rt.block_on(async {
     ///     wakeful::spawn(std::future::pending::<()>());
     ///     wakeful::task::yield_now().await;
     /// });
-    /// assert_eq!(told.recv(), Ok("orphan"));
+    /// assert_eq!(rx.recv(), Ok("orphan"));
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn kind(&self) -> &'static str {
@@ -177,8 +177,8 @@ impl Report {
     /// Returns how certain it is that the situation does not end by itself.
     ///
     /// An orphan, a stuck `block_on` and an unobserved panic are always proven. A deadlock or futurelock
-    /// is either, and its text says why. All other reports are suspected.
-    /// See [`Certainty`] for examples.
+    /// can be either, and its text says why. All other reports are suspected. See [`Certainty`] for
+    /// examples.
     ///
     /// # Examples
     ///
@@ -220,8 +220,9 @@ impl Report {
         }
     }
 
-    /// Returns when the report was made. It is the time of the system, also if the runtime's clock is
-    /// paused.
+    /// Returns the time at which the report was made.
+    ///
+    /// This is the system time, even if the runtime's clock is paused.
     ///
     /// # Examples
     ///
@@ -250,16 +251,16 @@ impl Report {
     /// use std::sync::mpsc;
     /// use wakeful::runtime::Builder;
     ///
-    /// let (tell, told) = mpsc::channel();
+    /// let (tx, rx) = mpsc::channel();
     /// let rt = Builder::new_current_thread()
     ///     .name("database")
-    ///     .on_report(move |report| drop(tell.send(report.runtime().map(str::to_owned))))
+    ///     .on_report(move |report| drop(tx.send(report.runtime().map(str::to_owned))))
     ///     .build()?;
     /// rt.block_on(async {
     ///     wakeful::spawn(std::future::pending::<()>());
     ///     wakeful::task::yield_now().await;
     /// });
-    /// assert_eq!(told.recv().unwrap().as_deref(), Some("database"));
+    /// assert_eq!(rx.recv().unwrap().as_deref(), Some("database"));
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn runtime(&self) -> Option<&str> {
@@ -272,7 +273,7 @@ impl Report {
         }
     }
 
-    /// Returns the tasks that it is about, in the order of its text.
+    /// Returns the tasks that the report is about, in the order of its text.
     ///
     /// A report about a spawn site, such as [`GrowingTasks`](Self::GrowingTasks), names no task.
     ///
@@ -294,7 +295,9 @@ impl Report {
         self.content().tasks()
     }
 
-    /// Returns the main site: the first that its text names, or where the first task was spawned.
+    /// Returns the main site of the report.
+    ///
+    /// This is the first site that the text names, or else the spawn site of the first task.
     ///
     /// # Examples
     ///
@@ -320,13 +323,13 @@ impl Report {
         }
     }
 
-    /// Returns the sites in the program that it names.
+    /// Returns the sites in the program that the report names.
     #[cfg(feature = "page")]
     pub(in crate::inspect) fn sites(&self) -> Vec<ReportSite<'_>> {
         self.content().sites()
     }
 
-    /// Makes the text of the tasks' data, which does not change afterwards.
+    /// Formats the data of the tasks. The text does not change afterwards.
     pub(crate) fn write_data(&self) {
         self.content().tasks().into_iter().for_each(|task| _ = task.data_text());
     }
@@ -371,7 +374,7 @@ impl Report {
         }
     }
 
-    /// Returns the number of the first task that it is about, or 0.
+    /// Returns the id of the first task that the report is about, or 0.
     fn task(&self) -> u64 {
         match self {
             Report::Orphan(orphan) => orphan.id().as_u64(),
@@ -389,7 +392,7 @@ impl Report {
     fn repeat_key(&self) -> Option<Vec<u64>> {
         match self {
             Report::Orphan(_) | Report::UnobservedPanic(_) => None,
-            // `Findings` tells each of them once.
+            // `Findings` reports each of these once.
             Report::SlowHolder(_)
             | Report::GrowingTasks(_)
             | Report::UnawaitedPanic(_)
@@ -414,14 +417,14 @@ pub(in crate::inspect) fn now_text() -> String {
     Utc(SystemTime::now()).to_string()
 }
 
-/// What every kind of report has.
+/// The interface that all kinds of reports share.
 trait Content: fmt::Display {
     fn stamp(&self) -> &Stamp;
 
     /// Returns the tasks that the report is about, in the order of its text.
     fn tasks(&self) -> Vec<&TaskInfo>;
 
-    /// Returns the sites that the text names, besides those where the tasks were spawned.
+    /// Returns the sites that the text names, except the spawn sites of the tasks.
     fn sites(&self) -> Vec<ReportSite<'_>> {
         Vec::new()
     }
@@ -433,7 +436,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// A report as it is printed: with its time, and after `wakeful: `.
+/// A report in its printed form: the time and `wakeful: ` precede the text.
 pub(crate) struct Stamped<'r>(pub(crate) &'r Report);
 
 impl fmt::Display for Stamped<'_> {

@@ -7,13 +7,14 @@ use crate::inspect::task_info::TaskInfo;
 use std::fmt;
 use std::panic::Location;
 
-/// Tasks that were spawned and dropped at shutdown without having run once.
+/// Tasks that were dropped at shutdown before their first poll.
 ///
-/// It has happened, and is [suspected](super::Certainty::Suspected) to be a bug: the program may give
-/// the tasks up on purpose. It is not told under `#[wakeful::test]`, by a thread that panics, or by
+/// The report is [suspected](super::Certainty::Suspected): the program may abandon the tasks on
+/// purpose. There is no report under `#[wakeful::test]`, while the thread panics, or for
 /// [`shutdown_background`](crate::runtime::Runtime::shutdown_background) and
-/// [`shutdown_timeout`](crate::runtime::Runtime::shutdown_timeout), which give tasks up. Turn it off
-/// with [`Builder::report_lasting_after`](crate::runtime::Builder::report_lasting_after).
+/// [`shutdown_timeout`](crate::runtime::Runtime::shutdown_timeout), which abandon tasks by design.
+/// Turn the report off with
+/// [`Builder::report_lasting_after`](crate::runtime::Builder::report_lasting_after).
 ///
 /// # Examples
 ///
@@ -22,27 +23,27 @@ use std::panic::Location;
 /// use wakeful::inspect::Report;
 /// use wakeful::runtime::Builder;
 ///
-/// let (tell, told) = mpsc::channel();
+/// let (tx, rx) = mpsc::channel();
 /// let rt = Builder::new_current_thread()
-///     .on_report(move |report| drop(tell.send(report.clone())))
+///     .on_report(move |report| drop(tx.send(report.clone())))
 ///     .build()?;
 /// rt.block_on(async {
 ///     // Nothing awaits the task, and `block_on` returns before it runs.
 ///     wakeful::spawn(async { println!("saved") });
 /// });
 /// drop(rt);
-/// let Report::NeverPolled(dropped) = told.recv().unwrap() else { panic!() };
+/// let Report::NeverPolled(dropped) = rx.recv().unwrap() else { panic!() };
 /// assert_eq!(dropped.tasks(), 1);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct NeverPolled {
-    /// Spawn sites with the numbers of tasks. Never empty.
+    /// Spawn sites with their numbers of tasks. Never empty.
     sites: Vec<(&'static Location<'static>, usize)>,
     stamp: Stamp,
 }
 
-/// The most sites in the text.
+/// The maximum number of sites in the text.
 const SHOWN: usize = 8;
 
 impl NeverPolled {
@@ -64,15 +65,15 @@ impl NeverPolled {
     /// use wakeful::inspect::Report;
     /// use wakeful::runtime::Builder;
     ///
-    /// let (tell, told) = mpsc::channel();
+    /// let (tx, rx) = mpsc::channel();
     /// let rt = Builder::new_current_thread()
-    ///     .on_report(move |report| drop(tell.send(report.clone())))
+    ///     .on_report(move |report| drop(tx.send(report.clone())))
     ///     .build()?;
     /// for _ in 0..3 {
     ///     rt.spawn(async {});
     /// }
     /// drop(rt);
-    /// let Report::NeverPolled(dropped) = told.recv().unwrap() else { panic!() };
+    /// let Report::NeverPolled(dropped) = rx.recv().unwrap() else { panic!() };
     /// let [(_site, count)] = dropped.sites() else { panic!("{dropped}") };
     /// assert_eq!(*count, 3);
     /// # Ok::<(), std::io::Error>(())

@@ -1,4 +1,4 @@
-//! A task that waits without a waker. The orphan check itself is in `task::state`.
+//! Tasks that wait without a waker. The orphan check itself is in `task::state`.
 
 use super::Content;
 use super::json::ReportSite;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// A task that waits although no waker for it exists, so it can never run again.
 ///
-/// It is always [proven](super::Certainty::Proven).
+/// An orphan is always [proven](super::Certainty::Proven).
 ///
 /// # Examples
 ///
@@ -31,13 +31,13 @@ use std::time::Duration;
 /// use wakeful::inspect::Report;
 /// use wakeful::runtime::Builder;
 ///
-/// let (tell, told) = mpsc::channel();
+/// let (tx, rx) = mpsc::channel();
 /// let rt = Builder::new_current_thread()
-///     .on_report(move |report| drop(tell.send(report.clone())))
+///     .on_report(move |report| drop(tx.send(report.clone())))
 ///     .build()?;
 /// let task = rt.spawn(poll_fn(|_| Poll::<()>::Pending));
 /// rt.block_on(wakeful::task::yield_now());
-/// let Report::Orphan(orphan) = told.recv().unwrap() else { panic!() };
+/// let Report::Orphan(orphan) = rx.recv().unwrap() else { panic!() };
 /// assert_eq!((orphan.id(), orphan.name(), orphan.polls()), (task.id(), None, 1));
 /// assert!(orphan.last_waited_for().is_none());
 /// assert!(orphan.spawned_at().file().ends_with(".rs"));
@@ -48,9 +48,9 @@ pub struct Orphan {
     task: TaskInfo,
     polls: u32,
     last_wait: Option<Wait>,
-    /// What the site of `last_wait` is.
+    /// The words that say what the site of `last_wait` is.
     site_label: &'static str,
-    /// `last_wait` is of an earlier poll than the last.
+    /// Whether `last_wait` is from a poll before the last one.
     is_earlier: bool,
     /// The descriptor of `last_wait`, in words.
     descriptor: Option<String>,
@@ -103,13 +103,13 @@ impl Orphan {
         self.polls
     }
 
-    /// Returns the last wait in one of wakeful's own futures: the resource, and the site of the call.
+    /// Returns the task's last wait in one of wakeful's own futures: the call and its site.
     ///
-    /// `None` if the task never waited in one.
+    /// Returns `None` if the task never waited in one.
     ///
     /// # Examples
     ///
-    /// A task that slept, and then waits in a future that keeps no waker:
+    /// A task that slept and then waits in a future that keeps no waker:
     ///
     /// ```
     /// use std::future::pending;
@@ -119,11 +119,11 @@ impl Orphan {
     /// use wakeful::runtime::Builder;
     /// use wakeful::time::sleep;
     ///
-    /// let (tell, told) = mpsc::channel();
+    /// let (tx, rx) = mpsc::channel();
     /// let rt = Builder::new_current_thread()
     ///     .enable_time()
     ///     .start_paused(true)
-    ///     .on_report(move |report| drop(tell.send(report.clone())))
+    ///     .on_report(move |report| drop(tx.send(report.clone())))
     ///     .build()?;
     /// rt.block_on(async {
     ///     wakeful::spawn(async {
@@ -132,7 +132,7 @@ impl Orphan {
     ///     });
     ///     sleep(Duration::from_secs(2)).await;
     /// });
-    /// let Report::Orphan(orphan) = told.recv().unwrap() else { panic!() };
+    /// let Report::Orphan(orphan) = rx.recv().unwrap() else { panic!() };
     /// let (resource, _site) = orphan.last_waited_for().unwrap();
     /// assert_eq!(resource, "a timer (sleep or interval)");
     /// assert!(orphan.last_waited_until().unwrap() >= Duration::from_secs(1));

@@ -6,17 +6,17 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// No more than this many reports are kept.
+/// The maximum number of reports kept.
 const MOST: usize = 16;
 const KEPT_FOR: Duration = Duration::from_secs(60);
 
-/// Reports with the time of the runtime's clock when they were delivered, the oldest first.
+/// Reports and their delivery times on the runtime's clock, the oldest first.
 #[derive(Default)]
 pub(super) struct RecentReports {
     reports: Mutex<VecDeque<(Duration, Arc<Report>)>>,
 }
 
-/// Returns whether a dump shows this by itself: in its tasks, its workers or its own scan.
+/// Returns whether a dump shows the finding anyway, in its tasks, its workers or its own scan.
 fn is_in_dumps(report: &Report) -> bool {
     matches!(
         report,
@@ -37,11 +37,11 @@ impl RecentReports {
         let oldest = (reports.len() == MOST).then(|| reports.pop_front());
         reports.push_back((now, report.clone()));
         drop(reports);
-        // Outside of the lock: its tasks may have data, which is the user's.
+        // Outside the lock: dropping the data of the report's tasks runs user code.
         drop(oldest);
     }
 
-    /// Returns the reports of the last minute, each with the time since then.
+    /// Returns the reports of the last minute, each with its age.
     pub(super) fn get(&self, now: Duration) -> Vec<(Duration, Arc<Report>)> {
         let reports = ignore_poison(self.reports.lock());
         let with_age = reports.iter().map(|(at, report)| (now.saturating_sub(*at), report.clone()));

@@ -15,9 +15,9 @@ use std::time::Duration;
 /// The user's hook for reports.
 pub(crate) type ReportHook = Arc<dyn Fn(&Report) + Send + Sync>;
 
-/// A situation is reported again after this time at the earliest.
+/// The minimum time between two reports of one situation.
 const REPEAT_AFTER: Duration = Duration::from_secs(10);
-/// The most reports of one kind in a burst.
+/// The maximum number of reports of one kind in a burst.
 const BURST: u64 = 1000;
 /// The sustained rate of reports of one kind.
 const PER_SECOND: u64 = 100;
@@ -28,14 +28,15 @@ pub(crate) struct Reporter {
     hook: Option<ReportHook>,
     delivery: Delivery,
     counts: [AtomicU64; KINDS.len()],
-    /// Made with the first report: most runtimes have none, and start and stop faster without it.
+    /// Allocated with the first report. Most runtimes report nothing, and start and stop faster
+    /// without it.
     limits: Mutex<Option<Box<ReportLimits>>>,
     recent: RecentReports,
     /// Written under the lock of `limits`.
     pub(crate) trace: TraceBuffer,
 }
 
-/// What was reported, and when, on the runtime's clock.
+/// Past reports and their times on the runtime's clock.
 #[derive(Default)]
 struct ReportLimits {
     /// By kind and repeat key: the time of the last report, and its certainty.
@@ -59,7 +60,7 @@ enum Admission {
     Deliver {
         suppressed: u64,
     },
-    /// It was delivered within [`REPEAT_AFTER`].
+    /// Suppress it: its situation was reported less than [`REPEAT_AFTER`] ago.
     Repeated,
     Suppress,
 }
@@ -105,10 +106,10 @@ impl Reporter {
 
     /// Delivers a report. Returns whether it did.
     ///
-    /// A repetition is not delivered, nor a report that is over the rate limit or that the filter does
-    /// not admit.
+    /// Repeated reports, reports over the rate limit, and reports that the filter rejects are not
+    /// delivered.
     ///
-    /// Calls `before_hook` before anything that may block.
+    /// Calls `before_hook` before any step that may block.
     pub(crate) fn report(
         &self,
         report: &Arc<Report>,
@@ -128,7 +129,8 @@ impl Reporter {
         }
         self.counts[report.index()].fetch_add(1, Relaxed);
         let Admission::Deliver { suppressed } = admission else { return false };
-        // The data of tasks is user code too: its text here, and its drop in an older report.
+        // From here on user code runs: the data of tasks is formatted, and an older report may drop
+        // its data.
         before_hook();
         report.write_data();
         self.recent.add(report, now);
@@ -147,7 +149,7 @@ impl Reporter {
 
     /// Delivers a report after which the process aborts.
     ///
-    /// It is printed first, past the capture of a test harness, since the hook may block.
+    /// The report is printed first, since the hook may block. A test harness does not capture it.
     pub(crate) fn report_last(&self, report: &Report) {
         self.counts[report.index()].fetch_add(1, Relaxed);
         let text = match self.delivery.format {
@@ -161,10 +163,10 @@ impl Reporter {
         }
     }
 
-    /// Prints a report to stderr, in one write, so that no output of other threads gets in between.
+    /// Prints a report to stderr in one write, so that output of other threads can't interleave.
     fn print(&self, report: &Report, suppressed: u64) {
         let text = match (self.delivery.format, suppressed) {
-            // The panic that ends the `block_on` prints it.
+            // The panic that ends the `block_on` prints the report.
             (ReportFormat::Text, _) if matches!(report, Report::StuckBlockOn(_)) => return,
             (ReportFormat::Text, 0) => format!("{}\n", Stamped(report)),
             (ReportFormat::Text, count) => format!(
@@ -188,8 +190,7 @@ impl Reporter {
         }
     }
 
-    /// Returns the reports of the last minute that a dump does not show by itself, each with the time
-    /// since then.
+    /// Returns the reports of the last minute that a dump does not show anyway, each with its age.
     pub(crate) fn recent(&self, now: Duration) -> Vec<(Duration, Arc<Report>)> {
         self.recent.get(now)
     }

@@ -1,4 +1,4 @@
-//! A lock or permit that is not released for seconds while other tasks wait for it.
+//! Locks and permits that are held for seconds while other tasks wait for them.
 
 use super::Content;
 use super::json::ReportSite;
@@ -11,12 +11,12 @@ use std::fmt;
 use std::panic::Location;
 use std::time::Duration;
 
-/// A lock or permit that other tasks wait for, while its holder waits.
+/// A lock or permit that has been held for seconds while other tasks wait for it.
 ///
-/// The holder has not released it for some seconds.
+/// The holder itself waits for something else, or runs a closure of the blocking pool.
 ///
-/// It is [suspected](super::Certainty::Suspected): it assumes that the guard or permit is still held by
-/// the task that acquired it, and the holder may release it. Set the time with
+/// The report is [suspected](super::Certainty::Suspected): it assumes that the guard or permit is still
+/// held by the task that acquired it, and the holder may still release it. Set the time with
 /// [`Builder::report_lasting_after`](crate::runtime::Builder::report_lasting_after).
 ///
 /// # Examples
@@ -65,7 +65,7 @@ pub struct SlowHolder {
     stamp: Stamp,
 }
 
-/// The task that has waited longest, and where it waits.
+/// The task that has waited longest, with the site of its wait.
 #[derive(Clone, Debug)]
 pub(crate) struct OldestWaiter {
     pub(crate) task: TaskInfo,
@@ -73,9 +73,9 @@ pub(crate) struct OldestWaiter {
     pub(crate) waited: Duration,
 }
 
-/// A task that acquired a lock or permit, and has not released it for some seconds.
+/// A task that acquired a lock or permit and has not released it for seconds.
 ///
-/// [`SlowHolder::holders`] returns it.
+/// Returned by [`SlowHolder::holders`].
 ///
 /// # Examples
 ///
@@ -130,17 +130,17 @@ impl LastingHolder {
         self.acquired_at
     }
 
-    /// Returns whether the guard or permit owns its share, so that any task or thread may hold it.
+    /// Returns whether the guard or permit is an owned one, so that another task or thread may hold it.
     pub fn may_have_moved(&self) -> bool {
         self.may_have_moved
     }
 
-    /// Returns whether the lock or permit was granted to a future that was not polled since.
+    /// Returns whether the lock or permit was granted to a future that has not been polled since.
     pub fn is_unpolled(&self) -> bool {
         self.is_unpolled
     }
 
-    /// Returns what the holder waits for, or `None` for a closure of the blocking pool, which runs.
+    /// Returns what the holder waits for, or `None` for a running closure of the blocking pool.
     pub fn waiting_on(&self) -> Option<&WaitDump> {
         self.waiting.as_ref()
     }
@@ -158,7 +158,7 @@ impl LastingHolder {
     }
 }
 
-/// A wait: for what, where, and for how long.
+/// Formats a wait: resource, site and duration.
 struct LongWait<'a>(&'a WaitDump);
 
 impl fmt::Display for LongWait<'_> {
@@ -173,8 +173,8 @@ impl fmt::Display for LongWait<'_> {
 }
 
 impl SlowHolder {
-    /// `holders` is not empty, and with them comes whether there are others. They have not released the
-    /// resource for `held`.
+    /// Makes a report about a non-empty list of holders, with whether there are others. They have not
+    /// released the resource for `held`.
     pub(crate) fn new(
         (wait, resource_id): (WaitKind, u64),
         (holders, has_others): (Vec<LastingHolder>, bool),
@@ -200,14 +200,14 @@ impl SlowHolder {
         &self.holders
     }
 
-    /// Returns whether there are more holders than [`holders`](Self::holders) has, which has four at most.
+    /// Returns whether there are holders beyond the at most four that [`holders`](Self::holders) lists.
     ///
-    /// Then each of those waits for the same lock or semaphore again.
+    /// If true, each listed holder waits for the same lock or semaphore again.
     pub fn has_other_holders(&self) -> bool {
         self.has_others
     }
 
-    /// Returns for how long no holder has released the lock or permit, at least.
+    /// Returns the minimum time for which no holder has released the lock or permit.
     pub fn held(&self) -> Duration {
         self.held
     }

@@ -1,4 +1,4 @@
-//! What a shutdown of a runtime waits for.
+//! Runtime shutdowns that wait for polls or blocking closures.
 
 use super::Content;
 use super::json::ReportSite;
@@ -11,10 +11,10 @@ use crate::inspect::task_info::TaskInfo;
 use std::fmt;
 use std::time::Duration;
 
-/// A shutdown of a runtime that waits for some seconds, or reaches its limit, with what is alive.
+/// A runtime shutdown that has waited for seconds or reached its limit, with what is still alive.
 ///
-/// A shutdown waits for polls that run, and for the closures of the blocking pool. It is
-/// [suspected](super::Certainty::Suspected): they may end. It is reported in two cases:
+/// A shutdown waits for running polls and for closures of the blocking pool. The report is
+/// [suspected](super::Certainty::Suspected): they may still end. It is made in two cases:
 ///
 /// - A drop or a [`shutdown_timeout`](crate::runtime::Runtime::shutdown_timeout) has waited for the
 ///   time of [`report_lasting_after`](crate::runtime::Builder::report_lasting_after).
@@ -29,18 +29,18 @@ use std::time::Duration;
 /// use wakeful::runtime::Builder;
 ///
 /// let (end, ended) = mpsc::channel::<()>();
-/// let (tell, told) = mpsc::channel();
+/// let (tx, rx) = mpsc::channel();
 /// let end = Mutex::new(Some(end));
 /// let rt = Builder::new_current_thread()
 ///     .report_lasting_after(Some(Duration::ZERO))
 ///     .on_report(move |report| {
-///         tell.send(report.clone()).unwrap();
+///         tx.send(report.clone()).unwrap();
 ///         end.lock().unwrap().take(); // ends the closure
 ///     })
 ///     .build()?;
 /// rt.spawn_blocking(move || ended.recv());
 /// drop(rt);
-/// let Report::SlowShutdown(slow) = told.recv().unwrap() else { panic!() };
+/// let Report::SlowShutdown(slow) = rx.recv().unwrap() else { panic!() };
 /// assert!(slow.tasks()[0].is_closure());
 /// # Ok::<(), std::io::Error>(())
 /// ```
@@ -56,8 +56,7 @@ pub struct SlowShutdown {
 
 /// A task or closure that a shutdown waits for.
 ///
-/// [`SlowShutdown::tasks`] returns it. Its `Display` is one line with the task's state and spawn
-/// site.
+/// Returned by [`SlowShutdown::tasks`]. The `Display` is one line with the task's state and spawn site.
 ///
 /// # Examples
 ///
@@ -68,19 +67,19 @@ pub struct SlowShutdown {
 /// use wakeful::runtime::Builder;
 ///
 /// let (end, ended) = mpsc::channel::<()>();
-/// let (tell, told) = mpsc::channel();
+/// let (tx, rx) = mpsc::channel();
 /// let end = Mutex::new(Some(end));
 /// let rt = Builder::new_current_thread()
 ///     .report_lasting_after(Some(Duration::ZERO))
 ///     .on_report(move |report| {
 ///         let Report::SlowShutdown(slow) = report else { return };
-///         tell.send(slow.tasks()[0].clone()).unwrap();
+///         tx.send(slow.tasks()[0].clone()).unwrap();
 ///         end.lock().unwrap().take(); // ends the closure
 ///     })
 ///     .build()?;
 /// let closure = rt.spawn_blocking(move || ended.recv());
 /// drop(rt);
-/// let late = told.recv().unwrap();
+/// let late = rx.recv().unwrap();
 /// assert_eq!(late.task().id(), Some(closure.id()));
 /// assert!(late.to_string().contains("closure"));
 /// # Ok::<(), std::io::Error>(())
@@ -95,7 +94,7 @@ pub struct LateTask {
 
 /// A thread that a shutdown waits for.
 ///
-/// [`SlowShutdown::threads`] returns it.
+/// Returned by [`SlowShutdown::threads`].
 ///
 /// # Examples
 ///
@@ -145,17 +144,17 @@ impl SlowShutdown {
         self.waited
     }
 
-    /// Returns the limit of the shutdown. `None` for a drop, which has none.
+    /// Returns the limit of the shutdown, or `None` for a drop, which has no limit.
     pub fn limit(&self) -> Option<Duration> {
         self.limit
     }
 
-    /// Returns whether the shutdown has reached its limit, and waits no longer.
+    /// Returns whether the shutdown has reached its limit and no longer waits.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Returns the polls that run, and the closures that run or are queued.
+    /// Returns the running polls, and the running or queued closures.
     pub fn tasks(&self) -> &[LateTask] {
         &self.tasks
     }
@@ -193,7 +192,8 @@ impl LateTask {
 
     /// Returns what the thread of the task waits for in a `blocking_…` method or in `block_on`.
     ///
-    /// `None` if it is in neither. Then the [stack](LateThread::stack) of the thread tells where it is.
+    /// Returns `None` if the thread is in neither. Its [stack](LateThread::stack) then shows where it
+    /// is.
     ///
     /// # Examples
     ///
@@ -219,7 +219,7 @@ impl LateTask {
 }
 
 impl LateThread {
-    /// Returns the kernel's id of the thread.
+    /// Returns the kernel's thread id (TID).
     pub fn id(&self) -> i32 {
         self.id
     }
@@ -231,14 +231,15 @@ impl LateThread {
 
     /// Returns the system call that the thread is blocked in, with its descriptors.
     ///
-    /// `None` if it runs, or the kernel does not tell.
+    /// Returns `None` if the thread is running, or if the kernel does not expose the call.
     pub fn system_call(&self) -> Option<&str> {
         self.call.as_deref()
     }
 
-    /// Returns lines about the thread's stack, innermost function first, or why there is none.
+    /// Returns the lines of the thread's stack, innermost function first, or of the reason why there is
+    /// none.
     ///
-    /// Empty after the first 16 threads.
+    /// The stacks of all but the first 16 threads are empty.
     pub fn stack(&self) -> &[String] {
         &self.stack
     }
@@ -255,7 +256,7 @@ impl fmt::Display for LateTask {
     }
 }
 
-/// The most tasks, and the most threads, in the text.
+/// The maximum number of tasks, and of threads, in the text.
 pub(crate) const SHOWN: usize = 16;
 
 impl Content for SlowShutdown {
@@ -324,7 +325,7 @@ impl fmt::Display for SlowShutdown {
     }
 }
 
-/// What is still alive, in numbers: `1 closure and 2 polls`.
+/// Formats how much is still alive, for example `1 closure and 2 polls`.
 struct Alive<'a>(&'a SlowShutdown);
 
 impl fmt::Display for Alive<'_> {

@@ -1,4 +1,4 @@
-//! A task that waits by polling.
+//! Tasks that wait by polling.
 
 use super::Content;
 use super::stamp::Stamp;
@@ -7,12 +7,12 @@ use crate::inspect::task_info::TaskInfo;
 use std::fmt;
 use std::time::Duration;
 
-/// A task that is polled very often, in nearly every case because it woke itself.
+/// A task that is polled very often, nearly always because it woke itself.
 ///
-/// It is [suspected](super::Certainty::Suspected) to wait by polling: the report assumes that the polls do no work,
-/// which wakeful cannot fully see. Tasks that yield with [`yield_now`](crate::task::yield_now) or have spent their
-/// budget are not reported. Neither are tasks whose polls take more than 200 ns on average (2 µs in a debug build), or
-/// change the variables of their future.
+/// The task is [suspected](super::Certainty::Suspected) of waiting by polling: the report assumes that the polls do no
+/// work, which wakeful can only partly observe. Tasks that yield with [`yield_now`](crate::task::yield_now) or have
+/// spent their budget are not reported. Neither are tasks whose polls take more than 200 ns on average (2 µs in a
+/// debug build), or change the variables of their future.
 ///
 /// # Examples
 ///
@@ -25,9 +25,9 @@ use std::time::Duration;
 /// use wakeful::inspect::Report;
 /// use wakeful::runtime::Builder;
 ///
-/// let (tell, told) = mpsc::channel();
+/// let (tx, rx) = mpsc::channel();
 /// let rt = Builder::new_multi_thread()
-///     .on_report(move |report| drop(tell.send(report.clone())))
+///     .on_report(move |report| drop(tx.send(report.clone())))
 ///     .build()?;
 /// let flag = Arc::new(AtomicBool::new(false));
 /// let set = flag.clone();
@@ -38,7 +38,7 @@ use std::time::Duration;
 ///     cx.waker().wake_by_ref(); // instead of waiting for the flag
 ///     Poll::Pending
 /// }));
-/// let Report::Spinning(report) = told.recv().unwrap() else { panic!() };
+/// let Report::Spinning(report) = rx.recv().unwrap() else { panic!() };
 /// assert_eq!(report.task().id(), Some(spins.id()));
 /// println!("{} polls in {:?}", report.polls(), report.within());
 /// set.store(true, Relaxed);

@@ -1,4 +1,4 @@
-//! A task that has waited for seconds for something that is not expected to happen.
+//! Tasks that have waited for seconds for an event that is not expected to happen.
 
 use super::Content;
 use super::exit::Exit;
@@ -11,7 +11,7 @@ use std::fmt;
 use std::panic::Location;
 use std::time::Duration;
 
-/// A wait that has lasted for seconds, and whose amounts or history say that it may never end.
+/// A wait that has lasted for seconds and shows signs that it may never end.
 ///
 /// | the task waits | and |
 /// | --- | --- |
@@ -21,8 +21,8 @@ use std::time::Duration;
 /// | for capacity of an `mpsc` channel | it received from the channel last, or no task ever did |
 /// | for a [`Notify`](crate::sync::Notify) | `notify_waiters` was called once, before that, when no task waited |
 ///
-/// It is [suspected](super::Certainty::Suspected): the text says what is known, and what is assumed. It
-/// takes three times as long as
+/// The report is [suspected](super::Certainty::Suspected): its text says what is known and what is
+/// assumed. It is made after three times the duration of
 /// [`Builder::report_lasting_after`](crate::runtime::Builder::report_lasting_after).
 ///
 /// # Examples
@@ -84,9 +84,9 @@ pub(crate) struct StalledWait {
 pub(crate) enum StallCause {
     /// Tasks are missing at a barrier.
     Barrier { arrived: u64, of: u64, made_at: Option<&'static Location<'static>> },
-    /// More permits are wanted than there ever were.
+    /// More permits are wanted than the semaphore ever had.
     Permits { wanted: u64, ever: u64 },
-    /// The only sender is kept: by the waiting task, or by this one, which waits for its end.
+    /// The only sender is kept by the waiting task, or by the task `by`, which joins the waiting task.
     KeptSender { by: Option<TaskInfo>, made_at: Option<&'static Location<'static>> },
     /// The channel is full, and the waiting task received from it last.
     OwnReceiver {
@@ -107,7 +107,7 @@ impl Stalled {
         Self { task, wait, resource_id, site, waited, cause, others, exits, stamp }
     }
 
-    /// Returns the task that waits, or of several tasks the oldest waiter.
+    /// Returns the waiting task, or the longest waiter if there are several.
     pub fn task(&self) -> &TaskInfo {
         &self.task
     }
@@ -132,9 +132,10 @@ impl Stalled {
         self.waited
     }
 
-    /// Returns the two amounts that do not fit. For a barrier they are the arrived tasks and all
-    /// tasks of a round. For a semaphore they are the wanted permits and the permits that there
-    /// ever were.
+    /// Returns the two amounts that don't match.
+    ///
+    /// For a barrier they are the number of arrived tasks and the size of a round. For a semaphore they
+    /// are the wanted permits and the most permits that it ever had.
     pub fn amounts(&self) -> Option<(u64, u64)> {
         match self.cause {
             StallCause::Barrier { arrived, of, .. } => Some((arrived, of)),
@@ -154,7 +155,7 @@ impl Stalled {
         }
     }
 
-    /// Returns the task that keeps the only sender and waits for this one to end, if it is another task.
+    /// Returns the task that keeps the only sender and joins the waiting task, if it is another task.
     pub fn kept_by(&self) -> Option<&TaskInfo> {
         match &self.cause {
             StallCause::KeptSender { by, .. } => by.as_ref(),
@@ -169,7 +170,7 @@ impl Stalled {
         self.others
     }
 
-    /// Returns what else can end the wait: time-outs and signals of shutdown.
+    /// Returns what else can end the wait: time-outs and shutdown signals.
     pub fn exits(&self) -> &[Exit] {
         &self.exits
     }
@@ -212,7 +213,7 @@ impl Stalled {
         }
     }
 
-    /// Writes where the resource was made, and what else is known of it.
+    /// Writes where the resource was made, and what else is known about it.
     fn write_resource(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(made_at) = self.made_at() {
             field(f, "    ", "made", format_args!("at {made_at}"))?;
@@ -233,7 +234,7 @@ impl Stalled {
         field(f, "    ", "others", format_args!("{others} {how}"))
     }
 
-    /// Returns why it is believed, what is assumed, the likely cause and the fix.
+    /// Returns the reason, the assumption, the likely cause and the fix.
     fn advice(&self) -> [&'static str; 4] {
         match &self.cause {
             StallCause::Barrier { .. } => [

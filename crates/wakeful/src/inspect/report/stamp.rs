@@ -1,4 +1,4 @@
-//! When a report was made, and by which runtime.
+//! The stamp of a report: when it was made, and by which runtime.
 
 use crate::sys::real_time;
 use std::fmt;
@@ -38,7 +38,7 @@ pub(super) struct Utc(pub(super) SystemTime);
 
 impl fmt::Display for Utc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A clock before 1970 is not set.
+        // A clock before 1970 has not been set.
         let since_epoch = self.0.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let seconds = since_epoch.as_secs();
         let (year, month, day) = date_of(seconds / 86_400);

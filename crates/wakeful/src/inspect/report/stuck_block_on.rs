@@ -1,4 +1,4 @@
-//! A `block_on` that can never return.
+//! Calls of `block_on` that can never return.
 
 use super::Content;
 use super::json::ReportSite;
@@ -14,9 +14,9 @@ use std::time::Duration;
 /// A `block_on` that provably can never return.
 ///
 /// Its future waits for an event that can never happen, and no other task of the runtime can run.
-/// The `block_on` ends with a panic whose message is this report. Some cases need
-/// [`Builder::always_end_stuck_block_on`](crate::runtime::Builder::always_end_stuck_block_on). It
-/// is always [proven](super::Certainty::Proven).
+/// The `block_on` ends with a panic whose message is this report. Some cases are detected only with
+/// [`Builder::always_end_stuck_block_on`](crate::runtime::Builder::always_end_stuck_block_on). The
+/// report is always [proven](super::Certainty::Proven).
 ///
 /// # Examples
 ///
@@ -27,14 +27,14 @@ use std::time::Duration;
 /// use wakeful::inspect::Report;
 /// use wakeful::runtime::Builder;
 ///
-/// let (tell, told) = mpsc::channel();
+/// let (tx, rx) = mpsc::channel();
 /// let rt = Builder::new_current_thread()
 ///     .always_end_stuck_block_on(true)
-///     .on_report(move |report| drop(tell.send(report.clone())))
+///     .on_report(move |report| drop(tx.send(report.clone())))
 ///     .build()?;
 /// let ended = catch_unwind(AssertUnwindSafe(|| rt.block_on(pending::<()>())));
 /// assert!(ended.is_err());
-/// let Report::StuckBlockOn(stuck) = told.recv().unwrap() else { panic!() };
+/// let Report::StuckBlockOn(stuck) = rx.recv().unwrap() else { panic!() };
 /// assert!(stuck.block_on().is_block_on());
 /// assert_eq!(stuck.dump().tasks().len(), 1);
 /// # Ok::<(), std::io::Error>(())
@@ -46,26 +46,26 @@ pub struct StuckBlockOn {
     pub(crate) poll_number: u32,
     reason: NoRescueReason,
     root_cause: Option<RootCause>,
-    /// Threads outside of all runtimes that wait in a `blocking_…` method.
+    /// The number of threads outside all runtimes that wait in a `blocking_…` method.
     blocked_threads: usize,
     dump: Dump,
     stamp: Stamp,
 }
 
-/// The wait that all waits up to the `block_on` depend on.
+/// The root of the chain of waits that leads to the `block_on`.
 #[derive(Clone, Debug)]
 pub(crate) struct RootCause {
     pub(crate) cause: WaitStep,
     pub(crate) waited: Duration,
-    /// A waker for it exists.
+    /// Whether a waker for this wait exists.
     pub(crate) has_wakers: bool,
-    /// What its future told about the resource: where a channel was made, for example.
+    /// What the future recorded about the resource, for example where a channel was made.
     pub(crate) details: Option<String>,
-    /// The waits that depend on it, up to the `block_on`.
+    /// The waits that depend on the root, up to that of the `block_on`.
     pub(crate) held_up: Vec<WaitStep>,
 }
 
-/// A task that waits, in the chain of waits of a stuck `block_on`.
+/// A waiting task in the chain of waits of a stuck `block_on`.
 #[derive(Clone, Debug)]
 pub(crate) struct WaitStep {
     pub(crate) task: TaskInfo,
@@ -133,7 +133,7 @@ impl StuckBlockOn {
         Self { root_cause, ..self }
     }
 
-    /// Returns the waits that the text tells of, the root cause first.
+    /// Returns the waits that the text names, the root cause first.
     fn steps(&self) -> impl Iterator<Item = &WaitStep> {
         let cause = self.root_cause.iter();
         cause.flat_map(|root| std::iter::once(&root.cause).chain(&root.held_up))

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Writes one line: a label, and the text beside it.
+/// Writes one line: a label and the text next to it.
 pub(super) fn field(
     f: &mut fmt::Formatter<'_>,
     indent: &str,
@@ -13,7 +13,7 @@ pub(super) fn field(
     writeln!(f, "{indent}{name:<11} {text}")
 }
 
-/// The end of the advice about a panic that no code observes.
+/// The last sentence of the advice about an unobserved panic.
 pub(super) const POLICY_HINT: &str = " To shut the runtime down or abort the process on such a panic, set \
                                       Builder::unhandled_panic or WAKEFUL_ON_PANIC.";
 

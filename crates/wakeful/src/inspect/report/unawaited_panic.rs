@@ -1,4 +1,4 @@
-//! A panic that no task has learned of, because the JoinHandle is kept and not awaited.
+//! Panics that no code has observed, because the `JoinHandle` is kept but not awaited.
 
 use super::Content;
 use super::stamp::Stamp;
@@ -7,7 +7,7 @@ use crate::inspect::task_info::TaskInfo;
 use std::fmt;
 use std::time::Duration;
 
-/// A task that panicked some seconds ago, and whose `JoinHandle` is kept and was not awaited.
+/// A task that panicked seconds ago and whose `JoinHandle` is kept but has not been awaited.
 ///
 /// A [`JoinSet`](crate::task::JoinSet) that keeps the task counts as a handle. The report is
 /// [suspected](super::Certainty::Suspected): the program may still await the handle. If it drops
@@ -57,7 +57,7 @@ impl UnawaitedPanic {
         self.is_closure
     }
 
-    /// Returns how long ago the task panicked, at least.
+    /// Returns the minimum time since the task panicked.
     pub fn since(&self) -> Duration {
         self.since
     }

@@ -1,4 +1,4 @@
-//! A panic that no code of the program observed.
+//! Panics that no code of the program observed.
 
 use super::Content;
 use super::stamp::Stamp;
@@ -9,9 +9,9 @@ use crate::task::state::BLOCKING;
 use std::any::Any;
 use std::fmt;
 
-/// A task that panicked, and whose `JoinHandle` was dropped without being awaited.
+/// A task that panicked and whose `JoinHandle` was dropped without being awaited.
 ///
-/// It is always [proven](super::Certainty::Proven).
+/// The report is always [proven](super::Certainty::Proven).
 ///
 /// # Examples
 ///
@@ -20,23 +20,23 @@ use std::fmt;
 /// use wakeful::inspect::Report;
 /// use wakeful::runtime::Builder;
 ///
-/// let (tell, told) = mpsc::channel();
+/// let (tx, rx) = mpsc::channel();
 /// let rt = Builder::new_current_thread()
 ///     .report_blocked_after(None)
-///     .on_report(move |report| drop(tell.send(report.clone())))
+///     .on_report(move |report| drop(tx.send(report.clone())))
 ///     .build()?;
 /// rt.block_on(async {
 ///     drop(wakeful::spawn(async { panic!("no such user") }));
 ///     wakeful::task::yield_now().await;
 /// });
-/// let Report::UnobservedPanic(report) = told.recv().unwrap() else { panic!() };
+/// let Report::UnobservedPanic(report) = rx.recv().unwrap() else { panic!() };
 /// assert_eq!(report.message(), Some("no such user"));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct UnobservedPanic {
     task: TaskInfo,
-    /// It is a closure of `spawn_blocking`.
+    /// Whether the task is a closure of `spawn_blocking`.
     is_closure: bool,
     message: Option<String>,
     policy: Option<&'static str>,
@@ -66,7 +66,7 @@ impl UnobservedPanic {
         self.is_closure
     }
 
-    /// Returns what the runtime does because of the panic, if it does more than to report it.
+    /// Returns what the runtime does about the panic, if it does more than report it.
     ///
     /// The text names the setting, for example `abort the process (WAKEFUL_ON_PANIC=abort)`. See
     /// [`UnhandledPanic`](crate::runtime::UnhandledPanic).
@@ -78,16 +78,16 @@ impl UnobservedPanic {
     /// use wakeful::inspect::Report;
     /// use wakeful::runtime::{Builder, UnhandledPanic};
     ///
-    /// let (tell, told) = mpsc::channel();
+    /// let (tx, rx) = mpsc::channel();
     /// let rt = Builder::new_current_thread()
-    ///     .on_report(move |report| drop(tell.send(report.clone())))
+    ///     .on_report(move |report| drop(tx.send(report.clone())))
     ///     .unhandled_panic(UnhandledPanic::call(|_| {}))
     ///     .build()?;
     /// rt.block_on(async {
     ///     drop(wakeful::spawn(async { panic!("no such user") }));
     ///     wakeful::task::yield_now().await;
     /// });
-    /// let Report::UnobservedPanic(report) = told.recv().unwrap() else { panic!() };
+    /// let Report::UnobservedPanic(report) = rx.recv().unwrap() else { panic!() };
     /// assert_eq!(report.policy(), Some("call a function (UnhandledPanic::Call)"));
     /// # Ok::<(), std::io::Error>(())
     /// ```
@@ -104,16 +104,16 @@ impl UnobservedPanic {
     /// use wakeful::inspect::Report;
     /// use wakeful::runtime::Builder;
     ///
-    /// let (tell, told) = mpsc::channel();
+    /// let (tx, rx) = mpsc::channel();
     /// let rt = Builder::new_current_thread()
     ///     .report_blocked_after(None)
-    ///     .on_report(move |report| drop(tell.send(report.clone())))
+    ///     .on_report(move |report| drop(tx.send(report.clone())))
     ///     .build()?;
     /// rt.block_on(async {
     ///     wakeful::spawn(async { std::panic::panic_any(7) });
     ///     wakeful::task::yield_now().await;
     /// });
-    /// let Report::UnobservedPanic(report) = told.recv().unwrap() else { panic!() };
+    /// let Report::UnobservedPanic(report) = rx.recv().unwrap() else { panic!() };
     /// assert_eq!(report.message(), None); // the payload is a number
     /// # Ok::<(), std::io::Error>(())
     /// ```
@@ -132,8 +132,8 @@ impl Content for UnobservedPanic {
     }
 }
 
-/// Returns the error of a runtime or local set that shuts down because a task panicked: `headline`,
-/// then the task.
+/// Returns the error text of a runtime or `LocalSet` that shuts down because a task panicked:
+/// `headline`, then the task.
 pub(crate) fn fatal_panic_text(
     headline: &str,
     task: &Header,

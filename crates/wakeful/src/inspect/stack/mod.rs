@@ -60,14 +60,14 @@ struct Origin {
 /// use wakeful::runtime::Builder;
 ///
 /// # fn main() -> std::io::Result<()> {
-/// let (tell, told) = mpsc::channel();
+/// let (tx, rx) = mpsc::channel();
 /// let rt = Builder::new_multi_thread()
 ///     .report_blocked_after(Some(Duration::from_millis(30)))
-///     .on_report(move |report| drop(tell.send(report.clone())))
+///     .on_report(move |report| drop(tx.send(report.clone())))
 ///     .build()?;
 /// rt.block_on(rt.spawn(async move {
 ///     // Blocks its worker until the report is there.
-///     let Ok(Report::Blocked(blocked)) = told.recv() else { panic!("another report") };
+///     let Ok(Report::Blocked(blocked)) = rx.recv() else { panic!("another report") };
 ///     for frame in blocked.frames() {
 ///         let (file, line) = (frame.file().unwrap_or("?"), frame.line().unwrap_or(0));
 ///         println!("{} at {file}:{line}", frame.function());
