@@ -1,22 +1,22 @@
-//! Simulation: runs a whole system on one thread, in an order that a seed decides.
+//! Deterministic simulation: runs a whole system on one thread, in an order that a seed decides.
 //!
-//! A bug that needs a rare order of events shows itself once in a thousand runs, and never when one
-//! looks. In a simulation the order is a choice of a seed: the bug becomes a number that can be
-//! repeated. Tasks, timers, locks, channels, sockets and closures are those that ship; no type is
-//! replaced.
+//! A bug that needs a rare order of events appears once in a thousand runs, and never under a debugger.
+//! In a simulation the seed decides the order, so the same seed repeats the failure. Tasks, timers,
+//! locks, channels, sockets and blocking closures are the production types; no type is replaced by a
+//! mock.
 //!
 //! - [`Simulation`] runs a program once. Its [`Outcome`] says why the run failed.
-//! - [`Sim`] is the simulation as the program sees it. It adds hosts, and checks conditions.
+//! - [`Sim`] is the program's handle to the simulation. It adds hosts, and checks conditions.
 //! - [`Host`] is a machine with its own tasks, timers and [clock](HostClock). It can be killed,
 //!   restarted and paused.
 //! - [`Network`] connects the hosts. It sets latencies and faults, and makes partitions.
-//! - [`choose`], [`maybe`] and [`system_time`] are for code that also runs outside.
+//! - [`choose`], [`maybe`] and [`system_time`] are for code that also runs outside a simulation.
 //! - [`Builder::new_simulated`](crate::runtime::Builder::new_simulated) builds a simulated runtime, for
 //!   a program that has its own `block_on`.
 //!
 //! # Examples
 //!
-//! A thousand seconds take no time, and an order of events that loses is found by its seed:
+//! Twenty runs of a thousand simulated seconds each, which take no real time:
 //!
 //! ```
 //! use std::time::Duration;
@@ -42,18 +42,18 @@
 //!   `block_in_place` are refused, each with an error or a panic that names it.
 //! - A simulated socket has no descriptor. `as_fd` lends another socket, which is not connected and
 //!   only keeps the options that the program sets.
-//! - Code between two awaits is atomic: races on atomics of the standard library do not show.
-//! - Closures of `spawn_blocking` run in one poll on the thread of the simulation, and must not block.
+//! - Code between two awaits is atomic, so races on `std` atomics do not show.
+//! - Closures of `spawn_blocking` run in one poll on the simulation's thread, and must not block.
 //! - Statics are shared by all hosts, and by all runs of a process.
-//! - What asks the standard library is not decided by the seed: `std::time::Instant::now`,
+//! - The seed does not decide what the standard library returns: `std::time::Instant::now`,
 //!   `SystemTime::now`, and the order of a `HashMap` with the default hasher. Use [`crate::time`],
 //!   [`system_time`] and a `BTreeMap`.
 //!
 //! # For readers of the source
 //!
-//! A simulated runtime is one more flavor of the runtime: its types are those of the other flavors.
-//! Every host has a current-thread scheduler, timers and a clock of its own. Instead of the scheduler's
-//! loop, the world decides which task is polled next.
+//! A simulated runtime is one more flavor of the runtime, and shares its types with the other flavors.
+//! Each host has a current-thread scheduler, timers and a clock. The world replaces the scheduler's loop:
+//! it decides which task is polled next.
 //!
 //! ```text
 //! diagram
@@ -69,17 +69,18 @@
 //! ```
 //!
 //! - `oracle`: makes every choice of a run, by a strategy or from a recorded list.
-//! - `hash`: the rolling hash of a run, and where two runs differ.
+//! - `hash`: the rolling hash of a run, and the first difference between two runs.
 //! - `network`: sockets, connections, and the links between hosts.
 //! - `world`: the hosts, the event heap, the time, and the step that the run repeats.
-//! - `strategy`: in which order tasks run, which polls are cut short, and which faults happen.
-//! - `shrink`: finds few choices with which a run still fails.
-//! - `shown_numbers`: how resources are named in the texts of a run.
-//! - `api`: what the user calls for one run. `explore`: runs many seeds, and shrinks a failure. These two
-//!   use the runtime.
+//! - `strategy`: the order of tasks, the polls that are cut short, and the faults that happen.
+//! - `shrink`: reduces the choices of a failing run.
+//! - `shown_numbers`: the names of resources in the texts of a run.
+//! - `api`: the public types of one run. `explore`: runs many seeds, and shrinks a failure. Only these
+//!   two modules use the runtime.
 //!
 //! The world holds the runners of its hosts, which hold the runtimes. A runtime holds its world in its
-//! environment. The world lets go of a host when that goes down, and of all at the end of `block_on`.
+//! environment. The world breaks the cycle: it drops a runner when the host goes down, and all runners at
+//! the end of `block_on`.
 
 #[cfg(all(feature = "rt", feature = "sync"))]
 mod api;

@@ -1,14 +1,14 @@
-//! Functions for code that also runs outside of a simulation.
+//! Functions for code that also runs outside a simulation.
 
 use super::with_current_host;
 use crate::sim::oracle::ChoiceKind;
 use std::panic::Location;
 use std::time::{Duration, SystemTime};
 
-/// Returns whether the program takes a rare path now. Outside of a simulation it never does.
+/// Returns true if the program should take a rare path now. Always false outside a simulation.
 ///
-/// Put it where a program has a path that is seldom taken: a cache that misses, a batch that is full.
-/// In a simulation, the seed takes it in one of four calls. `name` says in the source what the path is.
+/// Call it where a path is seldom taken in production: a cache miss, a full batch. In a simulation, one
+/// of four calls returns true, as the seed decides. `name` documents the path in the source.
 ///
 /// # Examples
 ///
@@ -27,9 +27,9 @@ pub fn maybe(name: &str) -> bool {
         .unwrap_or(false)
 }
 
-/// Returns a number below `n` that the seed chooses. Outside of a simulation, and if `n` is 0, 0.
+/// Returns a number below `n` that the seed chooses. Returns 0 outside a simulation, or if `n` is 0.
 ///
-/// Let 0 stand for the usual case: a shrunk run has as many of them as possible.
+/// Let 0 mean the usual case, because shrinking turns as many choices as possible into 0.
 ///
 /// # Examples
 ///
@@ -48,9 +48,9 @@ pub fn choose(n: u64) -> u64 {
 
 /// Returns the wall-clock time of the host that the calling code runs on.
 ///
-/// Outside of a simulation it is that of the machine. In a simulation the clocks begin in the year
-/// 2030, and [`HostClock::step`](super::HostClock::step) moves them. `SystemTime::now` reads the clock
-/// of the machine there too, which the seed does not decide.
+/// Outside a simulation, this is the machine's clock. Simulated clocks start in the year 2030, and
+/// [`HostClock::step`](super::HostClock::step) moves them. `SystemTime::now` reads the machine's clock
+/// even in a simulation, so the seed does not decide its result.
 ///
 /// # Examples
 ///

@@ -6,15 +6,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A host of a simulation; from [`Sim::host`](super::Sim::host).
+/// A machine of a simulation, with its own runtime and clock; from [`Sim::host`](super::Sim::host).
 ///
-/// It has its own runtime, with tasks, timers and a clock. The methods may be called from any host of the
-/// simulation. [`kill`](Self::kill), [`restart`](Self::restart) and [`pause`](Self::pause) take effect
-/// after the poll that calls them.
+/// The methods may be called from any host of the simulation. [`kill`](Self::kill),
+/// [`restart`](Self::restart) and [`pause`](Self::pause) take effect after the poll that calls them.
 ///
 /// # Examples
 ///
-/// A host that is killed loses its tasks, and starts its program again at a restart:
+/// A host that is killed loses its tasks. A restart runs its program again:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -67,7 +66,7 @@ impl Host {
         self.world.host_name(self.id).to_string()
     }
 
-    /// Returns whether the host is up. It stays up when its program has returned.
+    /// Returns whether the host is up. A host stays up after its program has returned.
     ///
     /// # Examples
     ///
@@ -85,11 +84,12 @@ impl Host {
         self.world.is_up(self.id)
     }
 
-    /// Takes the host down without notice, as `kill -9` does with all of its processes.
+    /// Takes the host down without notice, like `kill -9` on all of its processes.
     ///
-    /// Its futures are dropped. What their destructors spawn on the host never runs, and calls of
-    /// [`Sim`](super::Sim) and [`Host`] in them do nothing. A value that they put into a channel of this
-    /// process does arrive, since other hosts share it. Does nothing if the host is down.
+    /// The host's futures are dropped. Tasks that their destructors spawn on the host never run, and calls
+    /// to [`Sim`](super::Sim) and [`Host`] in destructors do nothing. A value that a destructor sends over
+    /// an in-process channel does arrive, since other hosts share the channel. Does nothing if the host is
+    /// down.
     ///
     /// # Examples
     ///
@@ -97,7 +97,7 @@ impl Host {
     ///
     /// # Panics
     ///
-    /// If it is the host `main`, on which the test itself runs.
+    /// If the host is `main`, on which the test itself runs.
     #[track_caller]
     pub fn kill(&self) {
         let id = self.check_not_first("killed");
@@ -106,7 +106,7 @@ impl Host {
 
     /// Kills the host if it is up, and starts its program again.
     ///
-    /// Its clock starts again as well. Its wall clock goes on.
+    /// The host's monotonic clock restarts. Its wall clock keeps running.
     ///
     /// # Examples
     ///
@@ -114,7 +114,7 @@ impl Host {
     ///
     /// # Panics
     ///
-    /// If it is the host `main`, on which the test itself runs.
+    /// If the host is `main`, on which the test itself runs.
     #[track_caller]
     pub fn restart(&self) {
         let id = self.check_not_first("restarted");
@@ -124,10 +124,10 @@ impl Host {
         });
     }
 
-    /// Stops the host for this time, as a machine that swaps or a virtual machine that is moved.
+    /// Freezes the host for `duration`, like a machine that swaps or a virtual machine that is migrated.
     ///
-    /// Its clock goes on, so its timers fire late. If it is paused already, the later call decides when it
-    /// goes on. A restart ends the pause.
+    /// The host's clocks keep running, so its timers fire late. If the host is paused already, the later
+    /// call decides when it resumes. A restart ends the pause.
     ///
     /// # Examples
     ///
@@ -137,19 +137,19 @@ impl Host {
     /// use wakeful::time::{Instant, sleep};
     ///
     /// let outcome = Simulation::new(1).run(|sim| async move {
-    ///     let (done, is_done) = wakeful::sync::oneshot::channel();
-    ///     let mut done = Some(done);
+    ///     let (done_tx, done_rx) = wakeful::sync::oneshot::channel();
+    ///     let mut done_tx = Some(done_tx);
     ///     let host = sim.host("a", move || {
-    ///         let done = done.take();
+    ///         let done_tx = done_tx.take();
     ///         async move {
     ///             sleep(Duration::from_secs(1)).await;
-    ///             done.unwrap().send(()).unwrap();
+    ///             done_tx.unwrap().send(()).unwrap();
     ///         }
     ///     });
     ///     let began = Instant::now();
     ///     sleep(Duration::from_millis(500)).await;
     ///     host.pause(Duration::from_secs(5));
-    ///     is_done.await.unwrap();
+    ///     done_rx.await.unwrap();
     ///     assert_eq!(began.elapsed(), Duration::from_millis(5_500));
     /// });
     /// outcome.unwrap();
@@ -186,11 +186,11 @@ impl fmt::Debug for Host {
     }
 }
 
-/// The clock of a [`Host`], which can be wrong.
+/// Controls the clocks of a [`Host`]: steps of the wall clock, and drift.
 ///
 /// # Examples
 ///
-/// A host whose clock runs 10 % fast sees its timers fire early:
+/// The timers of a host whose clock runs 10 % fast fire early:
 ///
 /// ```
 /// use std::time::Duration;
@@ -198,18 +198,18 @@ impl fmt::Debug for Host {
 /// use wakeful::time::{Instant, sleep};
 ///
 /// let outcome = Simulation::new(1).run(|sim| async move {
-///     let (done, is_done) = wakeful::sync::oneshot::channel();
-///     let mut done = Some(done);
+///     let (done_tx, done_rx) = wakeful::sync::oneshot::channel();
+///     let mut done_tx = Some(done_tx);
 ///     let host = sim.host("fast", move || {
-///         let done = done.take();
+///         let done_tx = done_tx.take();
 ///         async move {
 ///             sleep(Duration::from_secs(110)).await;
-///             done.unwrap().send(()).unwrap();
+///             done_tx.unwrap().send(()).unwrap();
 ///         }
 ///     });
 ///     host.clock().drift_ppm(100_000);
 ///     let began = Instant::now();
-///     is_done.await.unwrap();
+///     done_rx.await.unwrap();
 ///     assert_eq!(began.elapsed().as_secs(), 100);
 /// });
 /// outcome.unwrap();
@@ -220,7 +220,9 @@ pub struct HostClock {
 }
 
 impl HostClock {
-    /// Moves the wall clock forward, and no other clock. [`system_time`](super::system_time) reads it.
+    /// Moves the wall clock forward. The monotonic clock does not change.
+    ///
+    /// [`system_time`](super::system_time) reads the wall clock.
     ///
     /// # Examples
     ///
@@ -241,7 +243,7 @@ impl HostClock {
         self.step_ns(i64::try_from(by.as_nanos()).unwrap_or(i64::MAX));
     }
 
-    /// Moves the wall clock back, and no other clock.
+    /// Moves the wall clock back. The monotonic clock does not change.
     ///
     /// # Examples
     ///
@@ -254,11 +256,11 @@ impl HostClock {
         self.world.step_wall(self.id, ns);
     }
 
-    /// Lets both clocks run faster by this many millionths from now on, or slower if it is negative.
+    /// Speeds up both clocks by `ppm` millionths from now on, or slows them down if `ppm` is negative.
     ///
     /// # Panics
     ///
-    /// If it is -1,000,000 or less: a clock does not stand still.
+    /// If `ppm` is -1,000,000 or less, since the clock would stop.
     ///
     /// # Examples
     ///

@@ -1,4 +1,5 @@
-//! What the user of a simulation calls. Unlike the rest of `sim`, it uses the runtime.
+//! The public types and functions of one simulated run. Unlike the modules below it, `api` uses
+//! the runtime.
 
 mod functions;
 mod host;
@@ -22,7 +23,8 @@ pub use simulation::Simulation;
 use crate::runtime::context;
 use crate::sim::world::SimulatedHost;
 
-/// Calls `f` with the host that the calling code runs on, if that is simulated.
+/// Calls `f` with the simulated host that the calling code runs on. Returns `None` outside a
+/// simulation.
 fn with_current_host<R>(f: impl FnOnce(&SimulatedHost) -> R) -> Option<R> {
     context::with_current(|shared| shared.config().env.simulated.as_ref().map(f)).flatten()
 }

@@ -1,4 +1,4 @@
-//! [`Network`]: how messages travel between the hosts of a simulation.
+//! [`Network`]: latencies, faults and partitions between the hosts of a simulation.
 
 use super::Host;
 use crate::sim::network::{Blocked, LinkRule, Route};
@@ -8,20 +8,20 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The network of a simulation; from [`Sim::network`](super::Sim::network).
+/// The network between the hosts of a simulation; from [`Sim::network`](super::Sim::network).
 ///
-/// Sockets are those of [`crate::net`]. Every host has an IPv4 address, `10.0.0.1` for the first, and
-/// its name resolves to it: `TcpStream::connect("server:80")`. Without any setting, a message between
-/// two hosts takes between 0.5 and 2 ms, and none is lost. On one host it arrives at once.
+/// Programs use the sockets of [`crate::net`]. Each host has an IPv4 address, `10.0.0.1` for the first,
+/// and its name resolves to that address: `TcpStream::connect("server:80")`. By default, a message between
+/// two hosts takes between 0.5 and 2 ms, and none is lost. A message within a host arrives at once.
 ///
 /// - TCP and Unix streams keep their bytes in order. A lost TCP segment is sent again: it arrives 200 ms
 ///   later, or 600 ms later if it is lost twice, and so on.
-/// - UDP datagrams are lost, duplicated and reordered, with the probabilities that are set here.
-/// - A partition stalls TCP. After 924.6 s, an end that has something to send fails with `TimedOut`, and a
-///   connection attempt after 127 s, as on Linux. Datagrams are lost.
+/// - UDP datagrams are lost, duplicated and reordered with the probabilities that are set here.
+/// - A partition stalls TCP and loses datagrams. As on Linux, a connection end with data to send fails
+///   with `TimedOut` after 924.6 s, and a connection attempt after 127 s.
 ///
-/// When the test has returned, everything is healed and no more messages are lost. While a partition
-/// or a hold is open, no [`eventually`](super::Sim::eventually) fails.
+/// When the test has returned, all partitions are healed and no more messages are lost. No
+/// [`eventually`](super::Sim::eventually) fails during a partition or a hold.
 ///
 /// # Examples
 ///
@@ -42,10 +42,10 @@ use std::time::Duration;
 ///     });
 ///     sleep(ms(1)).await;
 ///     sim.network().partition([&sim.current_host()], [&server]);
-///     let healing = sim.clone();
+///     let handle = sim.clone();
 ///     wakeful::spawn(async move {
 ///         sleep(Duration::from_secs(5)).await;
-///         healing.network().heal_all();
+///         handle.network().heal_all();
 ///     });
 ///     let mut stream = TcpStream::connect("server:80").await.unwrap();
 ///     let mut text = String::new();
@@ -60,7 +60,9 @@ pub struct Network {
     pub(super) world: Arc<World>,
 }
 
-/// The link between two hosts; from [`Network::link`]. What is not set here is that of the [`Network`].
+/// The link between two hosts; from [`Network::link`].
+///
+/// A setting that is not made here is inherited from the [`Network`].
 ///
 /// # Examples
 ///
@@ -80,7 +82,7 @@ pub struct Link {
     route: Route,
 }
 
-/// A host, or the name of one, as the methods of [`Network`] take it.
+/// A host or the name of a host, as an argument of [`Network`]'s methods.
 ///
 /// This trait is sealed: it cannot be implemented outside of this crate.
 pub trait NamedHost: sealed::Named {}
@@ -144,7 +146,7 @@ impl Network {
         self
     }
 
-    /// Sets how long messages between two hosts take. The least is the usual choice.
+    /// Sets the range of message latencies between hosts. The usual choice is `range.start`.
     ///
     /// # Examples
     ///
@@ -153,13 +155,13 @@ impl Network {
         self.change(|rule| rule.latency_ns = Some(range_ns(&range)))
     }
 
-    /// Sets the probability that a packet is lost. A TCP segment is sent again, and arrives later.
+    /// Sets the probability that a packet is lost. A lost TCP segment is sent again and arrives later.
     ///
-    /// A datagram of more than 1,472 bytes is sent in several packets. All of them have to arrive.
+    /// A datagram of more than 1,472 bytes is sent in several packets, and arrives only if all of them do.
     ///
     /// # Panics
     ///
-    /// If it is not between 0 and 1.
+    /// If `probability` is not between 0 and 1.
     ///
     /// # Examples
     ///
@@ -174,7 +176,7 @@ impl Network {
     ///
     /// # Panics
     ///
-    /// If it is not between 0 and 1.
+    /// If `probability` is not between 0 and 1.
     ///
     /// # Examples
     ///
@@ -185,13 +187,13 @@ impl Network {
         self.change(|rule| rule.duplicate = Some(duplicate))
     }
 
-    /// Sets the probability that a datagram is so late that others overtake it.
+    /// Sets the probability that a datagram is delayed enough for later ones to overtake it.
     ///
     /// Datagrams also overtake each other because their latencies differ.
     ///
     /// # Panics
     ///
-    /// If it is not between 0 and 1.
+    /// If `probability` is not between 0 and 1.
     ///
     /// # Examples
     ///
@@ -202,7 +204,7 @@ impl Network {
         self.change(|rule| rule.reorder = Some(reorder))
     }
 
-    /// Sets how many bytes per second pass from one host to another. 0 stands for no limit.
+    /// Limits the bytes per second from one host to another. 0 means no limit.
     ///
     /// # Examples
     ///
@@ -211,11 +213,11 @@ impl Network {
         self.change(|rule| rule.bandwidth = Some(bytes_per_sec))
     }
 
-    /// Returns the link between two hosts, in both directions. The two may be the same host.
+    /// Returns the link between two hosts, which covers both directions. `a` and `b` may be the same host.
     ///
     /// # Panics
     ///
-    /// If there is no host of the name.
+    /// If no host has the given name.
     ///
     /// # Examples
     ///
@@ -241,11 +243,11 @@ impl Network {
         from.iter().flat_map(|from| to.iter().map(|to| (*from, *to))).collect()
     }
 
-    /// Cuts the routes between the hosts of both groups, in both directions.
+    /// Cuts the routes between two groups of hosts, in both directions.
     ///
     /// # Panics
     ///
-    /// If there is no host of the name.
+    /// If no host has a given name.
     ///
     /// # Examples
     ///
@@ -262,13 +264,13 @@ impl Network {
         self
     }
 
-    /// Cuts the routes from the first hosts to the others. Messages in the other direction arrive.
+    /// Cuts the routes from the hosts `from` to the hosts `to`. Messages in the other direction arrive.
     ///
-    /// A TCP peer whose acknowledgements do not arrive also gives up after 924.6 s.
+    /// A TCP sender that gets no acknowledgements also gives up after 924.6 s.
     ///
     /// # Panics
     ///
-    /// If there is no host of the name.
+    /// If no host has a given name.
     ///
     /// # Examples
     ///
@@ -277,15 +279,15 @@ impl Network {
     /// use wakeful::sim::Simulation;
     ///
     /// let outcome = Simulation::new(1).run(|sim| async move {
-    ///     let (received, is_received) = wakeful::sync::oneshot::channel();
-    ///     let mut received = Some(received);
+    ///     let (received_tx, received_rx) = wakeful::sync::oneshot::channel();
+    ///     let mut received_tx = Some(received_tx);
     ///     sim.host("server", move || {
-    ///         let received = received.take();
+    ///         let received_tx = received_tx.take();
     ///         async move {
     ///             let socket = UdpSocket::bind("0.0.0.0:53").await.unwrap();
     ///             let (_, from) = socket.recv_from(&mut [0; 8]).await.unwrap();
     ///             socket.send_to(b"lost", from).await.unwrap();
-    ///             received.unwrap().send(()).unwrap();
+    ///             received_tx.unwrap().send(()).unwrap();
     ///         }
     ///     });
     ///     wakeful::task::yield_now().await;
@@ -293,7 +295,7 @@ impl Network {
     ///     let socket = UdpSocket::bind("0.0.0.0:0").await.unwrap();
     ///     wakeful::time::sleep(std::time::Duration::from_millis(1)).await;
     ///     socket.send_to(b"hello", "server:53").await.unwrap();
-    ///     is_received.await.unwrap();
+    ///     received_rx.await.unwrap();
     ///     assert!(socket.try_recv(&mut [0; 8]).is_err());
     /// });
     /// outcome.unwrap();
@@ -309,13 +311,13 @@ impl Network {
         self
     }
 
-    /// Keeps all messages between two hosts until [`release`](Self::release). None is lost.
+    /// Holds all messages between two hosts until [`release`](Self::release). No message is lost.
     ///
-    /// Each message has a new latency then. TCP gives up after 924.6 s, as in a partition.
+    /// On release, each message gets a new latency. TCP gives up after 924.6 s, as in a partition.
     ///
     /// # Panics
     ///
-    /// If there is no host of the name.
+    /// If no host has a given name.
     ///
     /// # Examples
     ///
@@ -334,11 +336,11 @@ impl Network {
         self.set_hold(self.route(a, b), true)
     }
 
-    /// Lets the messages between two hosts pass that [`hold`](Self::hold) kept.
+    /// Releases the messages that [`hold`](Self::hold) kept between two hosts.
     ///
     /// # Panics
     ///
-    /// If there is no host of the name.
+    /// If no host has a given name.
     ///
     /// # Examples
     ///
@@ -370,7 +372,7 @@ impl Link {
         self
     }
 
-    /// Sets how long messages take; see [`Network::latency`].
+    /// Sets the range of message latencies; see [`Network::latency`].
     ///
     /// # Examples
     ///
@@ -383,7 +385,7 @@ impl Link {
     ///
     /// # Panics
     ///
-    /// If it is not between 0 and 1.
+    /// If `probability` is not between 0 and 1.
     ///
     /// # Examples
     ///
@@ -398,7 +400,7 @@ impl Link {
     ///
     /// # Panics
     ///
-    /// If it is not between 0 and 1.
+    /// If `probability` is not between 0 and 1.
     ///
     /// # Examples
     ///
@@ -409,11 +411,11 @@ impl Link {
         self.change(|rule| rule.duplicate = Some(duplicate))
     }
 
-    /// Sets the probability that a datagram is overtaken; see [`Network::reorder`].
+    /// Sets the probability that later datagrams can overtake a datagram; see [`Network::reorder`].
     ///
     /// # Panics
     ///
-    /// If it is not between 0 and 1.
+    /// If `probability` is not between 0 and 1.
     ///
     /// # Examples
     ///
@@ -424,7 +426,7 @@ impl Link {
         self.change(|rule| rule.reorder = Some(reorder))
     }
 
-    /// Sets how many bytes per second pass in each direction. 0 stands for no limit.
+    /// Limits the bytes per second in each direction. 0 means no limit.
     ///
     /// # Examples
     ///

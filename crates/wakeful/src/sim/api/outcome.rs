@@ -7,22 +7,22 @@ use std::time::Duration;
 
 /// The result of a simulated run; from [`Simulation::run`](super::Simulation::run).
 ///
-/// Its `Display` is the failure, or one line about a run without one.
+/// `Display` prints the failure, or a one-line summary of a successful run.
 #[derive(Clone)]
 #[must_use = "a run may have failed"]
 pub struct Outcome {
     pub(in crate::sim) result: RunResult,
-    /// What a panic says about the failure.
+    /// The text of the failure, as a panic prints it.
     pub(super) text: String,
 }
 
 impl Outcome {
-    /// Returns the outcome of a run, as far as it has got.
+    /// Returns the outcome of a run up to now.
     pub(super) fn of(world: &World) -> Self {
         Self { text: world.failure_text(), result: world.result() }
     }
 
-    /// Returns why the run has failed, or `None` if its program has returned.
+    /// Returns why the run failed, or `None` if its program returned.
     ///
     /// # Examples
     ///
@@ -39,11 +39,11 @@ impl Outcome {
         self.result.failure.as_ref().map(|failure| failure.kind)
     }
 
-    /// Panics if the run has failed, with the text of the failure.
+    /// Panics with the text of the failure if the run failed.
     ///
     /// # Panics
     ///
-    /// If the run has failed.
+    /// If the run failed.
     ///
     /// # Examples
     ///
@@ -89,7 +89,7 @@ impl Outcome {
         self.result.hash.value()
     }
 
-    /// Returns the choices of the run that were not the usual ones, as text for
+    /// Returns the unusual choices of the run, as text for
     /// [`Simulation::replay`](super::Simulation::replay).
     ///
     /// # Examples
@@ -99,10 +99,10 @@ impl Outcome {
         self.result.choices.to_string()
     }
 
-    /// Describes the first event in which two runs differ. `None` if they are equal.
+    /// Describes the first event in which two runs differ. Returns `None` if the runs are equal.
     ///
-    /// If runs with the same seed differ, the program depends on something that the seed does not decide:
-    /// the real time, or the order of a `HashMap`.
+    /// If runs with the same seed differ, the program depends on a value that the seed does not decide,
+    /// such as the real time or the order of a `HashMap`.
     ///
     /// # Examples
     ///
@@ -133,7 +133,7 @@ impl Outcome {
         })
     }
 
-    /// Returns the simulated time.
+    /// Returns how much simulated time the run took.
     ///
     /// # Examples
     ///
@@ -148,7 +148,7 @@ impl Outcome {
         self.result.elapsed
     }
 
-    /// Returns the number of polls.
+    /// Returns the number of polls in the run.
     ///
     /// # Examples
     ///

@@ -1,8 +1,8 @@
-//! The thread that runs simulations, and its supervisor, which waits for it.
+//! The thread that runs simulations, and the supervisor that waits for it.
 //!
-//! [`on_own_thread`] is called by the supervisor. The new thread makes one run or several, and lists the
-//! world of each in the [`Watch`] that both have. If no step of a run ends for a long time, the
-//! supervisor fails the run and leaves the thread behind.
+//! The supervisor calls [`on_own_thread`]. The new thread makes one or more runs, and publishes the
+//! world of each in a [`Watch`] that both share. If no step of a run ends within the limit, the
+//! supervisor fails the run and abandons the thread.
 
 use super::Outcome;
 use crate::inspect::stack_text;
@@ -16,19 +16,19 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
-/// What the supervisor of a thread sees of its runs.
+/// The state of a simulation thread that its supervisor reads.
 #[derive(Default)]
 pub(in crate::sim) struct Watch(Mutex<Watched>);
 
 #[derive(Default)]
 struct Watched {
-    /// The kernel's id of the thread.
+    /// The kernel's thread id.
     thread: i32,
-    /// How many runs the thread has begun.
+    /// The number of runs that the thread has begun.
     runs: u64,
-    /// The world of the present run.
+    /// The world of the current run.
     world: Option<Arc<World>>,
-    /// The supervisor has left the thread behind.
+    /// The supervisor no longer waits for the thread.
     is_abandoned: bool,
 }
 
@@ -37,25 +37,26 @@ impl Watch {
         ignore_poison(self.0.lock())
     }
 
-    /// Tells that the thread runs this world from now on.
+    /// Records that the thread starts a run in `world`.
     pub(super) fn begin_run(&self, world: &Arc<World>) {
         let mut watched = self.lock();
         watched.runs += 1;
         watched.world = Some(world.clone());
     }
 
-    /// Tells that the run has ended.
+    /// Records that the run has ended.
     pub(super) fn end_run(&self) {
         let world = self.lock().world.take();
         drop(world);
     }
 
-    /// Returns whether the supervisor has left the thread behind, which is to end.
+    /// Returns whether the supervisor has abandoned the thread, which must then end.
     pub(in crate::sim) fn is_abandoned(&self) -> bool {
         self.lock().is_abandoned
     }
 
-    /// Fails the present run if no step of it has ended since the last call, which has left `last`.
+    /// Fails the current run if none of its steps ended since the last call. `last` is the state of that
+    /// call.
     fn fail_if_blocked(&self, last: &mut (u64, u64), limit: Duration) -> Option<Outcome> {
         let (thread, runs, world) = {
             let watched = self.lock();
@@ -82,20 +83,20 @@ impl Watch {
     }
 }
 
-/// How the work of a thread has ended.
+/// The end of the work of a simulation thread.
 pub(in crate::sim) enum Ended<R> {
     Returned(R),
-    /// A run was blocked, with this outcome. The thread is left behind.
+    /// A run was blocked, with this outcome. The thread is abandoned.
     Blocked(Box<Outcome>),
 }
 
-/// Calls `work` on a new thread, and waits for its end. A run fails whose poll takes longer than `limit`
-/// in real time.
+/// Calls `work` on a new thread and waits for it. Fails a run if one of its polls takes longer than
+/// `limit` of real time.
 ///
 /// # Panics
 ///
-/// If the operating system refuses a thread, if `work` panics, and in asynchronous code, whose thread it
-/// would block.
+/// If the operating system refuses a thread, if `work` panics, or if called in async code, whose thread
+/// it would block.
 #[track_caller]
 pub(in crate::sim) fn on_own_thread<R: Send + 'static>(
     limit: Duration,
@@ -111,7 +112,7 @@ pub(in crate::sim) fn on_own_thread<R: Send + 'static>(
     };
     let thread = thread::Builder::new().name("wakeful-sim".to_owned()).spawn(run);
     let thread = thread.expect("the operating system refuses a thread for the simulation");
-    // No run has this number.
+    // Runs are counted from 1, so this equals no state of a run.
     let mut last = (0, 0);
     loop {
         match end.recv_timeout(limit) {

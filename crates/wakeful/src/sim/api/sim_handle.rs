@@ -1,4 +1,4 @@
-//! [`Sim`]: a simulation, as the code inside of it sees it.
+//! [`Sim`]: the program's handle to the simulation that it runs in.
 
 use super::{Host, with_current_host};
 use crate::sim::oracle::HostId;
@@ -9,10 +9,10 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The simulation that the calling code runs in.
+/// A handle to the simulation that the calling code runs in.
 ///
-/// [`Simulation::run`](super::Simulation::run) passes it to the program, and
-/// [`Sim::current`] returns it anywhere inside. It is a handle: clones are the same simulation.
+/// [`Simulation::run`](super::Simulation::run) passes it to the program, and [`Sim::current`] returns it
+/// anywhere inside the simulation. Clones refer to the same simulation.
 ///
 /// # Examples
 ///
@@ -38,12 +38,12 @@ pub struct Sim {
     pub(in crate::sim) world: Arc<World>,
 }
 
-/// What the program of a host may return: nothing, never, or a result, whose error fails the run.
+/// A type that the program of a host may return: `()`, `!`, or a `Result` whose error fails the run.
 pub trait ProgramOutput: sealed::Output {}
 
 mod sealed {
     pub trait Output {
-        /// Returns the error in the form that a failure shows.
+        /// Returns the text of the error for the failure, or `None` if the program succeeded.
         fn into_error(self) -> Option<String>;
     }
 
@@ -53,7 +53,7 @@ mod sealed {
         }
     }
 
-    /// Names the type `!`, which a stable compiler takes only as the return type of a function.
+    /// Names the type `!`, which stable Rust accepts only as the return type of a function.
     pub trait Returns {
         type Type;
     }
@@ -91,7 +91,7 @@ impl Sim {
     ///
     /// # Panics
     ///
-    /// Outside of a simulation.
+    /// If called outside a simulation.
     ///
     /// # Examples
     ///
@@ -110,7 +110,7 @@ impl Sim {
         )
     }
 
-    /// Returns the simulation that the calling code runs in, if it does.
+    /// Returns the simulation that the calling code runs in, or `None` outside a simulation.
     ///
     /// # Examples
     ///
@@ -119,13 +119,13 @@ impl Sim {
         with_current_host(|host| Self { world: host.world.clone() })
     }
 
-    /// Adds a host, and starts `program` on it. The program is called again at every restart.
+    /// Adds a host and starts `program` on it. Each restart of the host calls `program` again.
     ///
     /// If the program returns an error, the run fails.
     ///
     /// # Panics
     ///
-    /// If the simulation has a host of that name.
+    /// If the name is blank, or the simulation already has a host of that name.
     ///
     /// # Examples
     ///
@@ -149,15 +149,15 @@ impl Sim {
         self.add(name.into(), Arc::new(Mutex::new(start)), Location::caller())
     }
 
-    /// Runs `future` on a host of its own. Returns what it returns.
+    /// Runs `future` on a new host, and returns its output.
     ///
-    /// The returned future need not be awaited. An error that `future` returns does not fail the run: the
-    /// caller gets it. The returned future panics if the host is killed before `future` has
-    /// returned. The program of a client cannot be restarted.
+    /// The returned future need not be awaited. An error that `future` returns does not fail the run; the
+    /// caller receives it. The returned future panics if the host is killed before `future` has returned.
+    /// A restart does not run the program of a client again.
     ///
     /// # Panics
     ///
-    /// If the simulation has a host of that name.
+    /// If the name is blank, or the simulation already has a host of that name.
     ///
     /// # Examples
     ///
@@ -217,7 +217,7 @@ impl Sim {
         Host { world: self.world.clone(), id }
     }
 
-    /// Returns the host with this name.
+    /// Returns the host with this name, or `None` if there is none.
     ///
     /// # Examples
     ///
@@ -255,7 +255,7 @@ impl Sim {
         self.world.seed
     }
 
-    /// Returns the time since the simulation began, which no host's drift changes.
+    /// Returns the simulated time since the start of the run. Clock drift does not affect it.
     ///
     /// # Examples
     ///
@@ -273,7 +273,7 @@ impl Sim {
         self.world.elapsed()
     }
 
-    /// Fails the run if `condition` is false after any poll from now on, of a task of any host.
+    /// Fails the run if `condition` is false or panics after any poll from now on, on any host.
     ///
     /// # Examples
     ///
@@ -297,10 +297,11 @@ impl Sim {
         self.world.always(name, Box::new(condition), Location::caller());
     }
 
-    /// Fails the run if `condition` is not true after any poll `within` this time from now, or panics.
+    /// Fails the run unless `condition` returns true after some poll `within` this simulated time.
     ///
-    /// If the program of [`Simulation::run`](super::Simulation::run) returns before that, the run goes on
-    /// until the condition was true or the time is over.
+    /// The run also fails if `condition` panics. If the program of
+    /// [`Simulation::run`](super::Simulation::run) returns earlier, the run continues until the condition
+    /// was true or the time is over.
     ///
     /// # Examples
     ///

@@ -14,17 +14,16 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How many events of a run are kept, to find the first one in which it differs from another run.
+/// The number of events of a run that are kept for a comparison with another run.
 const KEPT_EVENTS: usize = 16_384;
 
 /// One run of a program in a simulation.
 ///
-/// The seed decides everything that could differ: the order of the tasks, where they give way, and
-/// every random choice. [`run`](Self::run) returns an [`Outcome`], whose failure can be repeated with
-/// the same seed.
+/// The seed decides everything that could differ: the order of the tasks, where they are preempted, and
+/// every random choice. [`run`](Self::run) returns an [`Outcome`]; the same seed repeats its failure.
 ///
-/// The run fails if a task panics, if a task can never be woken again, or if nothing can happen any
-/// more although the program has not returned. [`FailureKind`](crate::sim::FailureKind) lists all reasons.
+/// The run fails if a task panics, if a task can never be woken again, or if nothing can happen any more
+/// before the program has returned. [`FailureKind`](crate::sim::FailureKind) lists all reasons.
 ///
 /// # Examples
 ///
@@ -57,18 +56,18 @@ const KEPT_EVENTS: usize = 16_384;
 pub struct Simulation {
     seed: u64,
     strategy: Box<dyn Strategy>,
-    /// The events that are kept for a comparison with another run.
+    /// The window of events that are kept for a comparison with another run.
     window: Option<(u64, usize)>,
     blocked_after: Duration,
     time_limit: Duration,
     livelock_after: u64,
     allows_observed_panics: bool,
-    /// Where the timeline goes.
+    /// The file for the timeline.
     timeline: Option<PathBuf>,
 }
 
 impl Simulation {
-    /// Creates a simulation with random choices that `seed` decides.
+    /// Creates a simulation whose random choices `seed` decides.
     ///
     /// # Examples
     ///
@@ -86,7 +85,7 @@ impl Simulation {
         }
     }
 
-    /// Makes the choices by this strategy, and keeps the events of this window.
+    /// Sets the strategy, and the window of events to keep. A timeline keeps all events.
     pub(in crate::sim) fn planned(
         mut self,
         strategy: Box<dyn Strategy>,
@@ -99,7 +98,7 @@ impl Simulation {
         self
     }
 
-    /// Makes the usual choice each time: first come, first served, and no faults.
+    /// Always makes the usual choice: first come, first served, and no faults.
     ///
     /// # Examples
     ///
@@ -114,12 +113,12 @@ impl Simulation {
         self
     }
 
-    /// Repeats the choices of another run, as [`Outcome::choices`] has returned them. Choices that the
-    /// text does not have are the usual ones.
+    /// Repeats the choices of another run, from [`Outcome::choices`]. All other choices are the usual
+    /// ones.
     ///
     /// # Errors
     ///
-    /// If a line of the text is not a choice.
+    /// If a line of `choices` is not a choice.
     ///
     /// # Examples
     ///
@@ -142,9 +141,9 @@ impl Simulation {
         Ok(self)
     }
 
-    /// Sets after how much real time a run fails in which no step ends. 10 seconds by default.
+    /// Sets how much real time a step may take before the run fails. 10 seconds by default.
     ///
-    /// A poll that blocks its thread cannot be ended, so the thread of the run is left behind.
+    /// A poll that blocks its thread cannot be ended, so the thread of the run is abandoned.
     ///
     /// # Examples
     ///
@@ -159,9 +158,9 @@ impl Simulation {
         self
     }
 
-    /// Sets after how much simulated time a run fails whose program has not returned. An hour by default.
+    /// Sets how much simulated time the program has to return before the run fails. An hour by default.
     ///
-    /// Otherwise a host with a heartbeat would let a run go on for ever.
+    /// Without a limit, a host with a heartbeat would keep a run going forever.
     ///
     /// # Examples
     ///
@@ -180,7 +179,7 @@ impl Simulation {
         self
     }
 
-    /// Sets after how many polls a run fails in which the time does not move. 100,000 by default.
+    /// Sets after how many polls without progress of the simulated time a run fails. 100,000 by default.
     ///
     /// # Examples
     ///
@@ -200,7 +199,8 @@ impl Simulation {
         self
     }
 
-    /// Lets tasks panic whose JoinHandle is awaited. A panic that no code observes still fails the run.
+    /// Allows a task to panic if its JoinHandle is awaited. A panic that no code observes still fails the
+    /// run.
     ///
     /// # Examples
     ///
@@ -218,13 +218,13 @@ impl Simulation {
         self
     }
 
-    /// Writes the run as a timeline to this file, as JSON for [Perfetto](https://ui.perfetto.dev) and
-    /// `chrome://tracing`. Beside it, a file with the extension `log` gets one line for each message of
-    /// the network.
+    /// Writes a timeline of the run to `path`, as JSON for [Perfetto](https://ui.perfetto.dev) and
+    /// `chrome://tracing`.
     ///
-    /// Each host has a row with its polls, timers, messages, and the choices that were not the usual
-    /// ones. A poll takes no simulated time and is drawn 1 ns long, so the polls of one moment stand side
-    /// by side. The memory for it grows with the run. Without this call nothing is recorded.
+    /// A file beside it, with the extension `log`, gets one line for each network message. Each host has a
+    /// row with its polls, timers, messages and unusual choices. A poll takes no simulated time and is
+    /// drawn 1 ns long, so the polls of one moment appear side by side. Recording takes memory that grows
+    /// with the run. Without this call nothing is recorded.
     ///
     /// # Examples
     ///
@@ -244,15 +244,15 @@ impl Simulation {
         self
     }
 
-    /// Runs the program on a thread of its own, and waits for its end.
+    /// Runs `program` on a new thread and waits for it to end.
     ///
-    /// `program` is called on a host with the name `main`. When its future has returned, all other hosts
-    /// are killed. If it returns an error, the run fails.
+    /// `program` runs on a host named `main`. When its future has returned, all other hosts are killed. If
+    /// the future returns an error, the run fails.
     ///
     /// # Panics
     ///
     /// - If the operating system refuses a thread.
-    /// - In asynchronous code, whose thread it would block.
+    /// - If called in async code, whose thread it would block.
     /// - If the file of the [`timeline`](Self::timeline) cannot be written.
     ///
     /// # Examples
@@ -272,12 +272,12 @@ impl Simulation {
         }
     }
 
-    /// Returns after how much real time a run fails in which no step ends.
+    /// Returns the limit for the real time of a step.
     pub(in crate::sim) fn limit(&self) -> Duration {
         self.blocked_after
     }
 
-    /// Runs the program on the calling thread, which `watch` is for. `site`: the caller, for reports.
+    /// Runs the program on the calling thread, which `watch` observes. `site` is the caller, for reports.
     pub(in crate::sim) fn run_here<F, Fut>(
         self,
         watch: &Watch,
@@ -306,7 +306,7 @@ impl Simulation {
         if let Err(payload) = catch_unwind(run) {
             world.fail_panic(HostId::WORLD, "a destructor at the end of the run", payload);
         }
-        // The thread may make another run, with tasks of the same ids.
+        // The thread may make another run, whose tasks have the same ids.
         futile::forget_results();
         watch.end_run();
         let mut outcome = Outcome { text: world.failure_text(), result: world.take_result() };
@@ -320,7 +320,7 @@ impl Simulation {
     }
 }
 
-/// Runs the program on the calling thread. The world has the failure, if there is one.
+/// Runs the program on the calling thread. A failure is recorded in the world.
 fn run_program<F, Fut>(seed: u64, sim: Sim, program: F, site: &'static Location<'static>)
 where
     F: FnOnce(Sim) -> Fut + 'static,
@@ -332,7 +332,7 @@ where
         .in_world(world.clone())
         .enable_all()
         .on_orphan(OrphanPolicy::Panic)
-        // What is wrong is the failure of the run.
+        // A finding becomes the failure of the run.
         .on_report(|_| {})
         .build_local(LocalOptions::default())
         .expect("a simulated runtime starts no thread");
@@ -353,7 +353,7 @@ where
         Ok(Err(error)) if error.is_panic() => {
             world.fail_panic(HostId::FIRST, "the program", error.into_panic())
         }
-        // The failure of the world itself ends its `block_on` with a panic.
+        // A failure that the world has recorded ends `block_on` with a panic as well.
         Err(payload) if !world.has_failed() => {
             world.fail_panic(HostId::FIRST, "code outside of a task", payload)
         }

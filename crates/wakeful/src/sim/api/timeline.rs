@@ -11,10 +11,10 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a poll is drawn. It takes no simulated time.
+/// The drawn duration of a poll, which takes no simulated time.
 const DRAWN_NS: u64 = 1;
 
-/// An event of the row of a host.
+/// An event in the row of a host.
 struct Drawn {
     host: HostId,
     /// Orders the events.
@@ -23,7 +23,7 @@ struct Drawn {
     event: TraceEvent,
 }
 
-/// Writes the timeline to `path`, and the log of messages beside it, with the extension `log`.
+/// Writes the timeline to `path`, and the message log to a file beside it with the extension `log`.
 pub(in crate::sim) fn write(run: &RunResult, path: &Path) -> io::Result<()> {
     fs::write(path, timeline(run))?;
     fs::write(path.with_extension("log"), message_log(run))
@@ -49,7 +49,7 @@ fn timeline(run: &RunResult) -> String {
         event.at = Duration::from_nanos(shown_ns);
         rows[host.index()].1.push(event);
     }
-    // The world has a row of its own if something has happened to the network.
+    // The row of the world is kept only if something happened to the network.
     rows.retain(|(name, events)| !events.is_empty() || name != &*run.hosts[0]);
     write_trace(&rows, TraceEvent::clone)
 }
@@ -59,7 +59,7 @@ fn drawn(event: &Event, name: String, category: &'static str, took: Option<Durat
     Drawn { host, step, at_ns, event: TraceEvent { name, category, at: Duration::ZERO, took } }
 }
 
-/// Returns an event of the run as it is drawn. `None` if a reader has no use for it.
+/// Converts an event of the run to its drawing. Returns `None` for events that don't help a reader.
 fn draw(event: &Event, run: &RunResult) -> Option<Drawn> {
     let instant = |name: String, category| Some(drawn(event, name, category, None));
     match event.kind {
@@ -88,7 +88,7 @@ fn draw(event: &Event, run: &RunResult) -> Option<Drawn> {
     }
 }
 
-/// Returns a message as it is drawn in the row of the host that notices it.
+/// Converts a message to its drawing, in the row of the host that notices it.
 fn draw_message(message: &LoggedMessage, run: &RunResult) -> Option<Drawn> {
     let (from, to) = message.route;
     let (host, peer, word) = match message.passage {
