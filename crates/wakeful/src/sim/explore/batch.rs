@@ -1,10 +1,11 @@
-//! A batch: the runs of a search that one thread makes, one after the other.
+//! A batch: the consecutive runs of a search that one thread makes.
 //!
-//! A new thread per run would cost more than most runs. But a program may leave something in its
-//! thread-locals, and the next run on that thread would find it. So a batch ends with the first run that
-//! has changed a thread-local ([`ThreadImage`]), apart from those of wakeful and of the standard library.
-//! It also ends with a run that is to be compared with another one. That one gets a new thread, so the
-//! comparison notices what a thread has kept in a way that its image does not show.
+//! A new thread per run would cost more than most runs. But a program may leave values in its
+//! thread-locals, which the next run on that thread would find. So a batch ends with the first run that
+//! changes a thread-local ([`ThreadImage`]), except for those of wakeful and of the standard library.
+//!
+//! A batch also ends with a run that is compared with another one. The other run gets a new thread, so
+//! the comparison notices state of the thread that its image does not show.
 
 use super::files::SeedWriter;
 use super::progress::Progress;
@@ -22,19 +23,19 @@ pub(super) struct Batch {
     pub(super) writer: SeedWriter,
     pub(super) progress: Progress,
     pub(super) explored: Explored,
-    /// How many runs the search has made.
+    /// The number of runs that the search has made.
     pub(super) made: Arc<AtomicU64>,
     pub(super) is_guarded: bool,
-    /// The words that a run may change without ending the batch. `None`: each batch is one run.
+    /// The words that a run may change without ending the batch. `None` ends the batch after each run.
     pub(super) known: Option<&'static KnownWords>,
 }
 
-/// What is left of a batch.
+/// The state of a search after a batch.
 pub(super) struct BatchEnd {
     pub(super) batch: Batch,
-    /// The last run, which is not counted yet. `None` at the end of the search.
+    /// The last run, which is not counted yet. `None` if all runs of the search are made.
     pub(super) outcome: Option<Outcome>,
-    /// How many runs the thread has made.
+    /// The number of runs that the thread made.
     pub(super) runs: u64,
 }
 
@@ -76,7 +77,7 @@ impl Batch {
         }
     }
 
-    /// Goes on to the next run. Returns false at the end of the search.
+    /// Moves to the next run. Returns false at the end of the search.
     pub(super) fn advance(&mut self) -> bool {
         let made = self.made.fetch_add(1, Relaxed) + 1;
         self.progress.advance(made);

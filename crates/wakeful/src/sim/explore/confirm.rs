@@ -1,7 +1,7 @@
-//! Confirming a failure alone in new processes.
+//! Confirms a failure in new processes.
 //!
-//! The program is started again with the file of choices and [`CONFIRM`]. It makes the one run, writes
-//! its hash into a file and exits. A new process has other addresses, so a run that depends on them has
+//! Starts the program again with the file of choices and [`CONFIRM`]. The new process makes one run,
+//! writes its hash to a file and exits. It has other addresses, so a run that depends on addresses has
 //! another hash.
 
 use super::settings::{CONFIRM, REPLAY};
@@ -9,19 +9,19 @@ use crate::sim::api::Outcome;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// In how many processes a failure is confirmed.
+/// The number of processes in which a failure is confirmed.
 pub(super) const PROCESSES: u32 = 3;
 
-/// What the new processes said.
+/// The answers of the new processes.
 #[derive(Clone, Debug)]
 pub(super) struct Confirmed {
-    /// How many runs were equal to the run of this process.
+    /// The number of runs that were equal to the run of this process.
     pub(super) equal: u32,
-    /// What another process said instead, if its run was not equal.
+    /// The answer of a process whose run was not equal.
     pub(super) other: Option<String>,
 }
 
-/// Makes the run of this file in new processes, and compares them with `outcome`.
+/// Repeats the run of `choices` in new processes, and compares their runs with `outcome`.
 pub(super) fn confirm(test: &str, choices: &Path, outcome: &Outcome) -> Confirmed {
     let mut confirmed = Confirmed { equal: 0, other: None };
     let expected = answer_text(outcome);
@@ -38,11 +38,11 @@ pub(super) fn confirm(test: &str, choices: &Path, outcome: &Outcome) -> Confirme
     confirmed
 }
 
-/// Returns the command that starts this program again, for this test alone.
+/// Returns the command that starts this program again, with this test alone.
 fn command(test: &str, choices: &Path, answer: &Path) -> std::io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     if is_test_program() {
-        // The harness names the threads of its tests after them.
+        // The harness names the thread of a test after the test.
         match std::thread::current().name() {
             Some("main") | None => command.arg(test),
             Some(name) => command.args([name, "--exact"]),
@@ -62,7 +62,7 @@ pub(super) fn is_test_program() -> bool {
     program.parent().is_some_and(|folder| folder.ends_with("deps"))
 }
 
-/// Writes the answer of a process that confirms, and ends the process.
+/// Writes the answer of a confirming process, and exits.
 pub(super) fn answer(path: &Path, outcome: &Outcome) -> ! {
     let is_written = std::fs::write(path, answer_text(outcome)).is_ok();
     std::process::exit(i32::from(!is_written));

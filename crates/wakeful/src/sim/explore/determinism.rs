@@ -1,12 +1,12 @@
-//! Comparing two runs of one seed.
+//! Compares two runs of one seed.
 
 use crate::sim::api::Outcome;
 use crate::sim::hash::{BLOCK, Difference, Event, first_difference};
 
-/// Makes a run again, and keeps the events of this window.
+/// Repeats a run, and keeps the events of a window.
 type Rerun<'a> = &'a dyn Fn(Option<(u64, usize)>) -> Outcome;
 
-/// Runs the seed once more. Returns where the runs differ for the first time, in words, or `None` if
+/// Runs the seed once more. Describes the first difference between the runs, or returns `None` if
 /// they are equal.
 pub(super) fn compare(outcome: &Outcome, rerun: Rerun<'_>) -> Option<String> {
     let again = rerun(None);
@@ -15,7 +15,7 @@ pub(super) fn compare(outcome: &Outcome, rerun: Rerun<'_>) -> Option<String> {
         Difference::Event(..) => 0,
     };
     let window = Some((first, BLOCK as usize));
-    // These two runs may be equal, or differ in another event than the first two.
+    // These two runs may be equal, or differ in another event than the runs before.
     let (one, other) = (rerun(window), rerun(window));
     Some(match first_difference(&one.result.hash, &other.result.hash) {
         Some(Difference::Event(one, other)) => {

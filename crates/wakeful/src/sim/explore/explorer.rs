@@ -9,21 +9,21 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Polls that are cut short do little, so a run may make ten times more of them at one time.
+/// The livelock limit of a search, ten times the usual one, because polls that are cut short do little.
 const LIVELOCK_AFTER: u64 = 1_000_000;
 
 /// Runs a program under many seeds, and shrinks the first failure.
 ///
-/// [`#[wakeful::sim]`](macro@crate::sim) does this for a test. Use an `Explorer` in a program that is no
-/// test, or for a test that needs the failure.
+/// [`#[wakeful::sim]`](macro@crate::sim) does this for a test. Use an `Explorer` outside of tests, or
+/// for a test that examines the failure.
 ///
-/// Each seed is one run: it draws the strategy that orders the tasks, how often polls are cut short, and
-/// which faults happen. Some seeds and every failure are run twice, to show that the program is
-/// deterministic.
+/// Each seed is one run. The seed draws the strategy that orders the tasks, how often polls are cut
+/// short, and which faults happen. Some seeds and every failure are run twice, to check that the program
+/// is deterministic.
 ///
 /// # Examples
 ///
-/// A lost update, which needs two tasks to take turns between reading and writing:
+/// A lost update, which happens if two tasks take turns between reading and writing:
 ///
 /// ```
 /// use std::cell::Cell;
@@ -59,8 +59,8 @@ pub struct Explorer {
 impl Explorer {
     /// Creates an explorer of the seeds 0 to 999.
     ///
-    /// `name` is part of the names of files, and of the command that repeats a failure: give it the name
-    /// of the test.
+    /// `name` is part of file names, and of the command that repeats a failure. Pass the name of the
+    /// test.
     ///
     /// # Examples
     ///
@@ -74,7 +74,7 @@ impl Explorer {
         Self { name: name.into(), first_seed: 0, seeds: 1_000, order: None, configure: |it| it }
     }
 
-    /// Sets how many seeds are run, if none fails.
+    /// Sets how many seeds are run if none fails. 1,000 by default.
     ///
     /// # Examples
     ///
@@ -89,7 +89,7 @@ impl Explorer {
         self
     }
 
-    /// Sets the first seed. 0 by default, so that a search finds today what it found yesterday.
+    /// Sets the first seed. 0 by default, so that each search runs the same seeds.
     ///
     /// # Examples
     ///
@@ -103,24 +103,24 @@ impl Explorer {
         self
     }
 
-    /// Sets the order of the tasks, instead of one that each seed draws.
+    /// Sets the order of the tasks. By default, each seed draws an order.
     ///
     /// | strategy | order of the tasks |
     /// | --- | --- |
-    /// | `swarm` | each seed draws one of the others, but `dfs`: the default |
+    ///  `swarm` | each seed draws one of the other strategies except `dfs`: the default |
     /// | `fifo` | first come, first served |
     /// | `random` | any ready task |
-    /// | `pct(d)` | the ready task with the highest random priority; `d` - 1 times, the priority of the running task becomes the lowest |
+    ///  `pct(d)` | the ready task with the highest random priority; `d` - 1 times, the running task gets the lowest priority |
     /// | `delay(d)` | first come, first served; `d` times, a task is delayed until no other is ready |
-    /// | `urw` | at random, tasks with many polls ahead of them more often |
+    ///  `urw` | at random; tasks with many polls ahead of them are preferred |
     /// | `dfs(b)` | all runs with at most `b` unusual choices, one after the other: for tiny programs |
     ///
-    /// `dfs` cuts a poll at its first two operations only, and tries the first four values of a wider
-    /// choice.
+    /// `dfs` cuts a poll at its first two operations only, and tries only the first four values of a
+    /// wider choice.
     ///
     /// # Panics
     ///
-    /// If the text is none of these.
+    /// If `strategy` is none of these.
     ///
     /// # Examples
     ///
@@ -142,10 +142,10 @@ impl Explorer {
         self
     }
 
-    /// Sets the limits of each run: `configure` changes the simulation before it is run.
+    /// Sets the limits of each run: `configure` changes the [`Simulation`] before it runs.
     ///
-    /// A poll that is cut short does little, so a run of a search counts as a livelock after 1,000,000
-    /// polls at one time.
+    /// The default livelock limit of a search is 1,000,000 polls at one time, because a poll that is cut
+    /// short does little.
     ///
     /// # Examples
     ///
@@ -162,18 +162,19 @@ impl Explorer {
         self
     }
 
-    /// Runs the program under the seeds, until one fails.
+    /// Runs the program under the seeds until one fails.
     ///
-    /// If `WAKEFUL_SIM_SEED`, `WAKEFUL_SIM_REPLAY` or `WAKEFUL_SIM_SEEDS` is set, it decides what is
-    /// run. The future may be `!Send`: a run has one thread.
+    /// If `WAKEFUL_SIM_SEED`, `WAKEFUL_SIM_REPLAY` or `WAKEFUL_SIM_SEEDS` is set, that variable decides
+    /// what is run. The future may be `!Send`, since a run has one thread.
     ///
     /// # Errors
     ///
-    /// If a run fails, with the shrunk failure. If two runs of a seed differ, with the first difference.
+    /// Returns the shrunk failure if a run fails. Returns the first difference if two runs of a seed
+    /// differ.
     ///
     /// # Panics
     ///
-    /// If one of these variables has a value that cannot be used.
+    /// If one of these variables has an invalid value.
     ///
     /// # Examples
     ///
@@ -192,7 +193,7 @@ impl Explorer {
     }
 }
 
-/// Makes a run on the calling thread, which `watch` is for.
+/// Makes a run on the calling thread, which `watch` observes.
 pub(super) fn run_once<F, Fut>(
     plan: Plan,
     configure: fn(Simulation) -> Simulation,
@@ -243,7 +244,7 @@ pub struct Explored {
 }
 
 impl Explored {
-    /// Counts a run that has passed.
+    /// Counts a run that passed.
     pub(super) fn count(&mut self, outcome: &Outcome) {
         self.runs += 1;
         self.simulated += outcome.elapsed();
@@ -273,7 +274,7 @@ impl Explored {
         self.simulated
     }
 
-    /// Returns whether every run was made that the strategy `dfs` allows.
+    /// Returns whether the search made every run that the strategy `dfs` allows.
     ///
     /// # Examples
     ///
@@ -283,7 +284,7 @@ impl Explored {
     }
 }
 
-/// Runs a test with the attribute `#[wakeful::sim]`. `path` begins with the name of its crate.
+/// Runs a test with the attribute `#[wakeful::sim]`. `path` starts with the crate name.
 ///
 /// # Panics
 ///
@@ -295,7 +296,7 @@ where
     F: Fn(Sim) -> Fut + Send + Sync + 'static,
     Fut: Future<Output: ProgramOutput> + 'static,
 {
-    // As the test harness names it.
+    // The name that the test harness uses.
     let name = path.split_once("::").map_or(path, |(_, name)| name);
     let explorer = Explorer::new(name).strategy(strategy);
     let explorer = match seeds {

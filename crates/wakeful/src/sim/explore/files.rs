@@ -1,8 +1,8 @@
-//! The files of a search, in `wakeful-sim` of the target folder.
+//! The files of a search, in the folder `wakeful-sim` of the target folder.
 //!
 //! | file | content |
 //! | --- | --- |
-//! | `<test>.running` | the seed that runs; it stays if the process is killed or aborts |
+//!  `<test>.running` | the seed that is running; the file stays if the process is killed or aborts |
 //! | `<test>-<seed>.choices` | the shrunk choices of a failure, for `WAKEFUL_SIM_REPLAY` |
 //! | `<test>-<seed>.json` | the timeline of the shrunk run |
 //! | `<test>-<seed>.log` | the messages of the shrunk run |
@@ -16,15 +16,15 @@ use std::sync::Arc;
 
 const FOLDER: &str = "wakeful-sim";
 
-/// Returns cargo's target folder that holds this program, or `target`.
+/// Returns the cargo target folder that holds this program, or `target`.
 fn target_folder() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
-    // Cargo marks the folder, whatever its name is.
+    // Cargo marks its target folder, whatever its name is.
     let marked = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
     marked.map_or_else(|| PathBuf::from("target"), Path::to_owned)
 }
 
-/// Returns the path of a file, as a command prints it: `target/…` if the folder has that name.
+/// Returns a path as it appears in a printed command: `target/…` if the target folder has that name.
 pub(super) fn shown(path: &Path) -> String {
     let target = target_folder();
     let inside = path.strip_prefix(&target).ok().filter(|_| target.ends_with("target"));
@@ -34,8 +34,8 @@ pub(super) fn shown(path: &Path) -> String {
         .to_string()
 }
 
-/// Finds a file that a user names. A test runs in the folder of its package, but the path may be seen
-/// from the root of the workspace.
+/// Finds a file that a user names. Tests run in the folder of their package, but the user's path may
+/// be relative to the root of the workspace.
 pub(super) fn find(path: &Path) -> PathBuf {
     let in_target = path.file_name().map(|name| target_folder().join(FOLDER).join(name));
     in_target
@@ -44,19 +44,19 @@ pub(super) fn find(path: &Path) -> PathBuf {
         .unwrap_or_else(|| path.to_owned())
 }
 
-/// Returns the name of a test as a part of a file name.
+/// Converts the name of a test to a part of a file name.
 fn file_stem(test: &str) -> String {
     let is_kept = |char: char| char.is_alphanumeric() || "_-.".contains(char);
     test.replace("::", ".").chars().map(|char| if is_kept(char) { char } else { '_' }).collect()
 }
 
-/// The seed that runs, on disk. Removed at the end of the search.
+/// A file with the running seed. Removed at the end of the search.
 pub(super) struct RunningFile {
-    /// `None` if the file cannot be written. The search goes on without it.
+    /// `None` if the file cannot be written. The search continues without it.
     file: Option<(Arc<File>, PathBuf)>,
 }
 
-/// Writes to a [`RunningFile`], on any thread.
+/// Writes to a [`RunningFile`] from any thread.
 #[derive(Clone)]
 pub(super) struct SeedWriter(Option<Arc<File>>);
 
@@ -65,7 +65,7 @@ impl SeedWriter {
     pub(super) fn write(&self, seed: u64) {
         let Some(file) = &self.0 else { return };
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        // Always of one length, so that no part of a longer one stays.
+        // All lines have one length, so a shorter seed leaves no digits of a longer one.
         let mut line = *b"WAKEFUL_SIM_SEED=0x0000000000000000\n";
         for (at, digit) in line[19..35].iter_mut().enumerate() {
             *digit = DIGITS[(seed >> (60 - 4 * at)) as usize & 15];
@@ -82,7 +82,7 @@ impl RunningFile {
         Self { file: file.ok().map(|file| (Arc::new(file), path)) }
     }
 
-    /// Returns a writer of this file.
+    /// Returns a writer to this file.
     pub(super) fn writer(&self) -> SeedWriter {
         SeedWriter(self.file.as_ref().map(|(file, _)| file.clone()))
     }
@@ -96,7 +96,7 @@ impl Drop for RunningFile {
     }
 }
 
-/// Writes the choices of a failure. Returns the path.
+/// Writes the choices of a failure to a file, and returns its path.
 pub(super) fn write_choices(test: &str, seed: u64, choices: &Choices) -> io::Result<PathBuf> {
     let folder = target_folder().join(FOLDER);
     fs::create_dir_all(&folder)?;

@@ -1,8 +1,7 @@
-//! The thread-locals of wakeful and of the standard library: what a run changes on its thread, whatever its
-//! program is.
+//! Finds the thread-locals of wakeful and of the standard library, which any run may change on its thread.
 //!
-//! A program learns them once, from two runs that use many parts of both. A part that these do not use
-//! counts as a thread-local of the program, so it costs a search new threads, and nothing else.
+//! A process learns them once, from two runs that use many parts of both. A thread-local that these runs
+//! miss counts as one of the program. That only costs the search new threads.
 
 use super::Plan;
 use super::explorer::run_once;
@@ -17,7 +16,7 @@ use std::panic::{catch_unwind, resume_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Returns the words that runs may change. `None` if the thread-locals of this process cannot be told.
+/// Returns the words that runs may change. `None` if the thread-locals of this process cannot be found.
 pub(super) fn known_words() -> Option<&'static KnownWords> {
     static KNOWN: OnceLock<Option<KnownWords>> = OnceLock::new();
     let learn = || match on_own_thread(Duration::MAX, learn) {
@@ -44,7 +43,7 @@ fn learn(watch: &Watch) -> Option<KnownWords> {
     Some(image.changed())
 }
 
-/// Uses what programs use.
+/// Uses the parts of wakeful and of the standard library that programs use.
 async fn usual_program(sim: Sim) {
     let _ = (RandomState::new(), catch_unwind(|| resume_unwind(Box::new(()))));
     let lock = Arc::new(Mutex::new(std::thread::current().id()));
@@ -78,7 +77,7 @@ async fn usual_program(sim: Sim) {
     nap().await;
 }
 
-/// Waits until the run has looked for deadlocks.
+/// Sleeps until the run has looked for deadlocks.
 async fn nap() {
     #[cfg(feature = "time")]
     {

@@ -13,12 +13,12 @@
 //!               confirm in new processes (confirm.rs) ──► ExploreError (report.rs)
 //! ```
 //!
-//! - [`explorer`]: what a user calls, and what `#[wakeful::sim]` expands to.
+//! - [`explorer`]: the public types, and the expansion of `#[wakeful::sim]`.
 //! - [`settings`] reads the environment variables. [`progress`] prints the progress line, and [`quiet`]
 //!   keeps the panics of the runs from standard error.
-//! - [`seeds`]: the runs of a search. [`known_words`]: which thread-locals a run may change.
+//! - [`seeds`]: the runs of a search. [`known_words`]: the thread-locals that a run may change.
 //! - [`preemptions`] finds the lines at which tasks were preempted.
-//! - A [`Program`] makes one run, as a [`Plan`] says.
+//! - A [`Program`] makes one run, as described by a [`Plan`].
 
 mod batch;
 mod confirm;
@@ -58,30 +58,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How one run is made.
+/// The parameters of one run.
 pub(super) struct Plan {
     seed: u64,
     strategy: Box<dyn Strategy>,
-    /// The events that are kept for a comparison.
+    /// The window of events that are kept for a comparison.
     window: Option<(u64, usize)>,
     /// The run prints no panics, and fails if a poll blocks its thread.
     is_guarded: bool,
-    /// Where the run notes which operations its preempted polls did not make.
+    /// Records which operations the preempted polls of the run did not make.
     preemptions: Option<Preemptions>,
-    /// Where the timeline of the run goes.
+    /// The file for the timeline of the run.
     timeline: Option<PathBuf>,
 }
 
-/// A program that can be run again and again.
+/// A program that can be run repeatedly.
 type Program = Arc<dyn Fn(Plan, &Watch) -> Outcome + Send + Sync>;
 
-/// Every seed whose number is a multiple of this is run twice.
+/// Every seed whose number is a multiple of this is run twice, and the runs are compared.
 const COMPARED: u64 = 100;
 
 /// The limit of a run that may stop in a debugger.
 const UNLIMITED: Duration = Duration::from_secs(1 << 30);
 
-/// Returns whether the run of this number is made twice.
+/// Returns whether the run with this number is made twice.
 fn is_compared(number: u64) -> bool {
     number.is_multiple_of(COMPARED)
 }
@@ -90,7 +90,7 @@ fn is_compared(number: u64) -> bool {
 const SHRINK_RUNS: u32 = 2_000;
 const SHRINK_TIME: Duration = Duration::from_secs(30);
 
-/// A longer run has no timeline: the file would be too large to look at.
+/// The most polls of a run with a timeline. The file of a longer run would be too large to view.
 const TIMELINE_POLLS: u64 = 100_000;
 
 /// A search through the runs of one program.
@@ -99,16 +99,16 @@ struct Search {
     name: String,
     first_seed: u64,
     seeds: u64,
-    /// `None`: the seed draws it.
+    /// `None` if each seed draws its own.
     order: Option<OrderKind>,
     program: Program,
-    /// After how much real time a run fails in which no step ends.
+    /// The limit for the real time of a step.
     limit: Duration,
     is_guarded: bool,
 }
 
 impl Search {
-    /// Runs the seeds, or what the environment variables say instead.
+    /// Runs the seeds, or the runs that the environment variables request instead.
     fn start(mut self) -> Result<Explored, ExploreError> {
         quiet::install_hook();
         match settings::repeat(&self.name) {
@@ -117,7 +117,7 @@ impl Search {
                 (self.first_seed, self.seeds) = (seeds.start, seeds.end - seeds.start);
             }
             Repeat::Seed(seed) => {
-                // It may stop in a debugger.
+                // The run may stop in a debugger.
                 self.is_guarded = false;
                 (self.first_seed, self.seeds) = (seed, 1);
             }
@@ -140,13 +140,13 @@ impl Search {
         self.search()
     }
 
-    /// Makes the runs until one fails.
+    /// Makes the runs until one fails or all are done.
     fn search(&self) -> Result<Explored, ExploreError> {
         if self.seeds == 0 {
             return Ok(Explored::default());
         }
         let running = RunningFile::create(&self.name);
-        // If the run that measures the profile ends the process, every seed leads to it.
+        // The profile run may end the process. A search from any seed repeats it.
         running.writer().write(self.first_seed);
         let made = Arc::new(AtomicU64::new(0));
         let mut batch = Batch {
@@ -162,7 +162,7 @@ impl Search {
         loop {
             let end = match on_own_thread(self.limit(), move |watch| batch.run(watch)) {
                 Ended::Returned(end) => end,
-                // A thread that is blocked would be left behind by every repetition.
+                // Each repetition would leave one more blocked thread behind.
                 Ended::Blocked(outcome) => {
                     let runs = made.load(Relaxed) + 1;
                     return Err(ExploreError::new(&self.name, runs, Cause::Failed, &outcome));
@@ -191,12 +191,12 @@ impl Search {
         Box::new(BySeed { first, seeds, done: 0, order, profile: Arc::new(self.profile()) })
     }
 
-    /// Returns after how much real time a run fails in which no step ends.
+    /// Returns the limit for the real time of a step.
     fn limit(&self) -> Duration {
         if self.is_guarded { self.limit } else { UNLIMITED }
     }
 
-    /// Measures how long a run is. If it fails, some seed fails too.
+    /// Measures the length of a run. A failure is ignored, since some seed fails as well.
     fn profile(&self) -> Profile {
         if matches!(self.order, Some(OrderKind::Fifo | OrderKind::Random)) {
             return Profile::default();
@@ -222,7 +222,7 @@ impl Search {
         }
     }
 
-    /// Repeats the present run of a search on new threads. Returns where it differs from `outcome`.
+    /// Repeats the current run of a search on new threads. Returns the first difference from `outcome`.
     fn compare(&self, outcome: &Outcome, seeds: &dyn Seeds) -> Option<String> {
         let (seed, is_guarded) = (outcome.seed(), self.is_guarded);
         determinism::compare(outcome, &|window| {
@@ -232,9 +232,9 @@ impl Search {
         })
     }
 
-    /// Counts a run that has passed, after `number` others. Turns one that has failed into an error.
+    /// Counts a run that passed, after `number` others, or turns a failed run into an error.
     ///
-    /// It was the last of `runs` runs on its thread.
+    /// `runs` is the number of runs on the thread, of which this one was the last.
     fn check(
         &self,
         number: u64,
@@ -245,7 +245,7 @@ impl Search {
         if is_compared(number) || outcome.failure().is_some() {
             let mut difference = self.compare(&outcome, &*batch.seeds);
             if difference.is_some() && runs > 1 {
-                // Its thread may have kept something of an earlier run that the image does not show.
+                // The thread may have kept state of an earlier run that the image does not show.
                 batch.known = None;
                 outcome = self.run(outcome.seed(), batch.seeds.repetition());
                 difference = self.compare(&outcome, &*batch.seeds);
@@ -266,7 +266,7 @@ impl Search {
     }
 
     /// Shrinks a failure, writes its choices to a file, and confirms it. Returns `None` if a replay of
-    /// its choices does not fail.
+    /// the choices does not fail.
     fn shrink(&self, found: &Outcome, failure: &Failure) -> Option<Shrunk> {
         let started = Instant::now();
         let replay = |choices: &Choices, preemptions| {
@@ -301,7 +301,7 @@ impl Search {
         Some(Shrunk { outcome, preemptions, runs, elapsed, path, timeline, confirmed })
     }
 
-    /// Makes the shrunk run again, and writes its timeline beside the file with the choices.
+    /// Repeats the shrunk run, and writes its timeline beside the file with the choices.
     fn write_timeline(&self, run: &Outcome, choices: &Choices, path: &FilePath) -> Option<PathBuf> {
         if run.polls() > TIMELINE_POLLS {
             return None;
@@ -318,7 +318,7 @@ impl Search {
         Some(path)
     }
 
-    /// Makes the run of a file with choices.
+    /// Repeats the run of a file with choices.
     fn replay(
         &self,
         seed: u64,
@@ -343,9 +343,9 @@ impl Search {
     }
 }
 
-/// Returns whether two failures are of one kind. Panics and conditions need equal texts as well: the
-/// message and the place of a panic, the name of a condition. Numbers in them may differ, but for those
-/// of a place.
+/// Returns whether two failures are of one kind. Panics and conditions must also have equal texts: the
+/// message and place of a panic, the name of a condition. Numbers in the texts may differ, except for
+/// line numbers.
 fn is_alike(one: &Failure, other: &Failure) -> bool {
     use FailureKind::{Always, Eventually, HostError, Panic};
     let has_text = matches!(one.kind, Panic | Always | Eventually | HostError);
@@ -353,7 +353,7 @@ fn is_alike(one: &Failure, other: &Failure) -> bool {
         && (!has_text || without_numbers(&one.text) == without_numbers(&other.text))
 }
 
-/// Returns a text with each number replaced by one character, but for those behind a `:`.
+/// Replaces each number of a text by one character, except for numbers after a `:`.
 fn without_numbers(text: &str) -> String {
     let mut kept = String::new();
     for char in text.chars() {

@@ -1,7 +1,7 @@
-//! Where the polls of one run were cut short: the line of the program whose operation was not made.
+//! Records where the polls of one run were cut short: the line of the operation that was not made.
 //!
-//! Only the run whose failure is printed is observed. The lines of its stacks are found when it is
-//! printed.
+//! Only the run whose failure is printed is observed. Its stacks are resolved to lines when the
+//! failure is printed.
 
 use crate::inspect::Stack;
 use crate::sim::api::Sim;
@@ -12,10 +12,10 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// The number of polls that are observed.
+/// The most polls that are observed.
 const OBSERVED: usize = 64;
 
-/// For each step of a run whose poll was cut short: the stack.
+/// The stack of each poll that was cut short, by step.
 #[derive(Clone, Default)]
 pub(super) struct Preemptions(Arc<Mutex<BTreeMap<u64, Stack>>>);
 
@@ -26,7 +26,7 @@ impl Preemptions {
         set_budget_end_hook(note);
     }
 
-    /// Returns where the poll of this step was cut short, if that is known.
+    /// Returns the line at which the poll of this step was cut short, if it is known.
     pub(super) fn at_step(&self, step: u64) -> Option<String> {
         let stacks = ignore_poison(self.0.lock());
         stacks.get(&step).and_then(place)
@@ -37,7 +37,8 @@ thread_local! {
     static OBSERVED_RUN: RefCell<Option<Preemptions>> = const { RefCell::new(None) };
 }
 
-/// Captures the stack of the present poll. The first one counts: the task may hold several futures.
+/// Captures the stack of the current poll. Only its first call counts: the task may hold several
+/// futures.
 fn note() {
     let run = OBSERVED_RUN.with_borrow(Clone::clone);
     let (Some(Preemptions(stacks)), Some(sim)) = (run, Sim::try_current()) else { return };
@@ -48,7 +49,7 @@ fn note() {
     }
 }
 
-/// Returns the file and line of the innermost frame that is no library's.
+/// Returns the file and line of the innermost frame that is not in a library.
 fn place(stack: &Stack) -> Option<String> {
     let frame = stack.frames().find(|frame| frame.library().is_none() && frame.file().is_some())?;
     Some(format!("{}:{}", frame.file()?, frame.line()?))

@@ -3,12 +3,12 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// A search that ends sooner prints no line.
+/// A search that ends earlier prints no line.
 const QUIET: Duration = Duration::from_secs(1);
-/// The time between two lines.
+/// The time between two updates of the line.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Prints how far a search is, if standard error is a terminal.
+/// Prints the progress of a search if standard error is a terminal.
 pub(super) struct Progress {
     name: String,
     seeds: u64,
@@ -30,7 +30,7 @@ impl Progress {
         }
     }
 
-    /// Tells that this number of seeds is done.
+    /// Updates the line after `done` seeds.
     pub(super) fn advance(&mut self, done: u64) {
         if !self.is_terminal {
             return;
@@ -42,7 +42,8 @@ impl Progress {
         self.next = elapsed + INTERVAL;
         self.is_printed = true;
         let line = line(&self.name, done, self.seeds, elapsed);
-        // Past the test harness, which would keep the line until the end. It replaces the last one.
+        // Bypasses the test harness, which would capture the line. `\r` overwrites the previous
+        // line.
         let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
     }
 }

@@ -1,4 +1,4 @@
-//! The error of a search: what happened, after which choices, and how to see it again.
+//! The error of a search: the failure, the choices that lead to it, and the commands that repeat it.
 
 use super::confirm::{Confirmed, PROCESSES, is_test_program};
 use super::files;
@@ -12,14 +12,14 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The number of choices of a failure that are printed.
+/// The most choices of a failure that are printed.
 const PRINTED: usize = 40;
 
-/// The failure of a simulated program, with what is needed to repeat it; from
+/// The failure of a simulated program, and how to repeat it; from
 /// [`Explorer::run`](super::Explorer::run).
 ///
-/// The text has the seed, what happened, the choices that it takes, and the commands that repeat the
-/// run. `Debug` is the same text, for `unwrap`.
+/// The text has the seed, the failure, the choices that lead to it, and the commands that repeat the
+/// run. `Debug` prints the same text, for `unwrap`.
 ///
 /// # Examples
 ///
@@ -40,15 +40,15 @@ struct Report {
     cause: Cause,
     outcome: Outcome,
     shrunk: Option<Shrunk>,
-    /// The file whose choices were repeated.
+    /// The file of choices that was replayed.
     replayed: Option<(PathBuf, Preemptions)>,
 }
 
-/// Why a search has failed.
+/// Why a search failed.
 pub(super) enum Cause {
-    /// A run has failed: its outcome says how.
+    /// A run failed, as its outcome says.
     Failed,
-    /// Two runs of the seed differ: where, in words.
+    /// Two runs of the seed differ; describes the first difference.
     NotDeterministic(String),
 }
 
@@ -95,7 +95,7 @@ impl ExploreError {
         self.0.outcome.seed()
     }
 
-    /// Returns why the run has failed. `None` if two runs of the seed differ.
+    /// Returns why the run failed, or `None` if two runs of the seed differ.
     ///
     /// # Examples
     ///
@@ -116,7 +116,7 @@ impl ExploreError {
         self.0.runs
     }
 
-    /// Returns how many unusual choices the shrunk failure needs. `None` if it was not shrunk.
+    /// Returns how many unusual choices the shrunk failure needs, or `None` if it was not shrunk.
     ///
     /// # Examples
     ///
@@ -125,7 +125,8 @@ impl ExploreError {
         self.0.shrunk.as_ref().map(|shrunk| shrunk.outcome.result.choices.0.len())
     }
 
-    /// Returns the hash of the shrunk run. Equal runs have equal hashes. `None` if it was not shrunk.
+    /// Returns the hash of the shrunk run, or `None` if it was not shrunk. Equal runs have equal
+    /// hashes.
     ///
     /// # Examples
     ///

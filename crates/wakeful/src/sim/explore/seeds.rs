@@ -9,23 +9,23 @@ use std::sync::{Arc, Mutex};
 
 /// The runs of a search, one after the other.
 pub(super) trait Seeds: Send {
-    /// Returns the seed of the present run.
+    /// Returns the seed of the current run.
     fn seed(&self) -> u64;
 
-    /// Returns the strategy of the present run.
+    /// Returns the strategy of the current run.
     fn strategy(&mut self) -> Box<dyn Strategy>;
 
-    /// Returns a strategy that repeats the present run.
+    /// Returns a strategy that repeats the current run.
     fn repetition(&self) -> Box<dyn Strategy>;
 
-    /// Goes on to the next run. Returns false at the end of the search.
+    /// Moves to the next run. Returns false at the end of the search.
     fn advance(&mut self) -> bool;
 
-    /// Returns how many runs of the search come before this one. `None` if it is made only to get to the
-    /// first one.
+    /// Returns how many runs of the search precede this one. `None` for a run that only leads to the
+    /// first one of the search.
     fn number(&self) -> Option<u64>;
 
-    /// Returns whether every run was made that there is.
+    /// Returns whether all possible runs were made.
     fn is_exhausted(&self) -> bool {
         false
     }
@@ -68,9 +68,9 @@ pub(super) struct DepthFirst {
     bound: usize,
     seeds: std::ops::Range<u64>,
     seed: u64,
-    /// Where the present run begins.
+    /// The path with which the current run begins.
     start: Path,
-    /// The choices of the present run.
+    /// The choices of the current run.
     path: Arc<Mutex<Path>>,
     is_exhausted: bool,
 }

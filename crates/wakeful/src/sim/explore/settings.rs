@@ -12,10 +12,10 @@ pub(super) const SEED: &str = "WAKEFUL_SIM_SEED";
 pub(super) const REPLAY: &str = "WAKEFUL_SIM_REPLAY";
 /// Replaces the seeds of every search.
 pub(super) const SEEDS: &str = "WAKEFUL_SIM_SEEDS";
-/// In a process that confirms a failure: the file for the answer.
+/// Names the file for the answer of a process that confirms a failure.
 pub(super) const CONFIRM: &str = "WAKEFUL_SIM_CONFIRM";
 
-/// What a search is to repeat.
+/// The runs that the environment variables request.
 #[derive(Debug, PartialEq)]
 pub(super) enum Repeat {
     Nothing,
@@ -39,7 +39,7 @@ pub(super) enum Repeat {
 ///
 /// # Panics
 ///
-/// If a value cannot be used. A search that went on without it would seem to have repeated the failure.
+/// If a value is invalid. A search that ignored it would seem to have repeated the failure.
 pub(super) fn repeat(test: &str) -> Repeat {
     let value = |name: &str| match std::env::var(name) {
         Ok(value) => Some(value),

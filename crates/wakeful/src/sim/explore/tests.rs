@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 use std::sync::Mutex;
 
-/// Two tasks add to a counter, and each gives way between reading and writing.
+/// Two tasks add to a counter, and each one yields between reading and writing.
 async fn lost_update(_sim: Sim) {
     let counter = Rc::new(Cell::new(0));
     let add = |counter: Rc<Cell<u32>>| async move {
@@ -91,7 +91,7 @@ fn two_runs_of_a_seed_that_differ_are_reported_with_the_first_event() {
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
     static RUNS: AtomicU32 = AtomicU32::new(0);
     let error = Explorer::new("explore::tests::static").seeds(10).run(|_| async {
-        // A static keeps its value from run to run.
+        // The static keeps its value from run to run.
         let time = RUNS.fetch_add(1, Relaxed);
         crate::time::sleep(Duration::from_millis(time.into())).await;
     });
@@ -120,7 +120,7 @@ fn failures_are_alike_if_their_texts_differ_in_numbers_only() {
     assert_ne!(without_numbers("task 1\nat a.rs:1"), without_numbers("task 1\nat a.rs:2"));
 }
 
-/// Two bugs with different panics. The usual order has the other one.
+/// Two bugs with different panics. A run of benign choices has the other one.
 #[test]
 fn shrinking_does_not_replace_a_failure_by_another() {
     let program = |_sim: Sim| async {
@@ -145,7 +145,7 @@ fn shrinking_does_not_replace_a_failure_by_another() {
     assert!(rare.unwrap().choices().is_some_and(|choices| choices > 0));
 }
 
-/// Returns how many threads make the runs of a search.
+/// Returns the number of threads that make the runs of a search.
 fn threads_of(seeds: u64, program: fn()) -> usize {
     let threads = Arc::new(Mutex::new(HashSet::new()));
     let seen = threads.clone();
@@ -201,7 +201,7 @@ fn a_blocked_poll_ends_the_search_and_its_thread_makes_no_further_run() {
     let error = found.unwrap_err();
     assert_eq!((error.kind(), error.runs()), (Some(FailureKind::BlockedPoll), 4), "{error}");
     drop(gate);
-    // Real time: a run that must not begin gives no sign.
+    // Real time: a run that must not begin gives no signal.
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(LAST_SEED.load(Relaxed), 3);
 }

@@ -1,4 +1,4 @@
-//! Choices, numbers and times in words.
+//! Converts choices, numbers and times to words.
 
 use super::preemptions::Preemptions;
 use crate::sim::oracle::{ChoiceKind, HostId, MadeChoice};
@@ -8,9 +8,7 @@ use std::time::Duration;
 /// The id of the first task of the first host: the program that was passed to the simulation.
 const MAIN_TASK: u64 = 1;
 
-/// Returns what a choice means.
-///
-/// A world with one host needs no names of hosts.
+/// Describes a choice. The names of hosts are left out if there is only one.
 pub(super) fn describe(made: &MadeChoice, run: &RunResult, preemptions: &Preemptions) -> String {
     let hosts = &run.hosts;
     let name = |host: HostId| match hosts.get(host.index()) {
@@ -53,7 +51,7 @@ pub(super) fn describe(made: &MadeChoice, run: &RunResult, preemptions: &Preempt
     what + &site
 }
 
-/// Returns where a task was spawned, in parentheses.
+/// Returns the spawn site of a task, in parentheses.
 fn spawned_at(task: u64, run: &RunResult) -> String {
     let site = run.task_sites.get(&task);
     site.map_or(String::new(), |site| format!(" ({}:{})", site.file(), site.line()))
@@ -71,7 +69,7 @@ fn ordinal(number: u64) -> String {
     format!("{number}{ending}")
 }
 
-/// Returns a number with a comma between thousands.
+/// Formats a number with commas between thousands.
 pub(super) fn with_commas(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -84,7 +82,7 @@ pub(super) fn with_commas(number: u64) -> String {
     text
 }
 
-/// Returns a time in the unit that suits it.
+/// Formats a time in a unit that fits its size.
 pub(super) fn time(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     match seconds {
