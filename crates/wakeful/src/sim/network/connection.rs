@@ -1,4 +1,4 @@
-//! The two ends of a connection, and what each of them knows.
+//! Connections: the state of their two ends.
 
 use super::links::Route;
 use super::state::{Address, SocketId};
@@ -8,14 +8,14 @@ use crate::sim::oracle::HostId;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, VecDeque};
 
-/// A part of a stream, or what happens to it.
+/// A part of a stream, or a control message.
 #[derive(Debug)]
 pub(crate) enum Segment {
     /// A request to connect.
     Syn,
     /// The connection is accepted.
     Accepted,
-    /// There is no listener.
+    /// No socket listens at the address.
     Refused,
     Data(Vec<u8>),
     /// The end of the stream.
@@ -36,47 +36,48 @@ pub(crate) struct End {
     pub(crate) address: Address,
     /// `None` before `accept`, and after the socket was closed.
     pub(crate) socket: Option<SocketId>,
-    /// The peer has accepted, or this end has.
+    /// The handshake of this end is complete.
     pub(crate) is_established: bool,
     pub(crate) is_closed: bool,
-    /// This end writes no more.
+    /// This end has shut down its write half.
     pub(super) is_shut: bool,
-    /// The peer writes no more.
+    /// The peer has shut down its write half.
     pub(super) has_ended: bool,
-    /// A reset has arrived, or the end has given up.
+    /// A reset arrived, or the end gave up.
     pub(super) is_reset: bool,
     pub(crate) error: Option<Errno>,
     pub(super) received: VecDeque<u8>,
-    /// The bytes written that the peer has not read.
+    /// The number of written bytes that the peer has not read.
     pub(super) unread: usize,
-    /// A write found less room than it could have used.
+    /// A write had more bytes than the window had room.
     pub(super) is_write_blocked: bool,
-    /// When the last segment arrives.
+    /// The arrival time of the last segment.
     pub(super) last_arrival_ns: u64,
     /// The number of the next segment that this end sends.
     pub(super) next_sent: u64,
-    /// The number of the next segment of this end that its peer takes.
+    /// The number of the next segment of this end that its peer accepts.
     pub(super) next_delivered: u64,
-    /// Segments that wait for the route, by number.
+    /// Segments that wait for a blocked route, by number.
     pub(super) stalled: BTreeMap<u64, Segment>,
-    /// Segments that have reached the peer before an earlier one, by number.
+    /// Segments that reached the peer before an earlier one, by number.
     pub(super) early: BTreeMap<u64, Segment>,
-    /// Room in the peer's window of which it does not know: the route is blocked.
+    /// Bytes that this end has read while the route was blocked, so that its peer does not know
+    /// of the room.
     pub(super) withheld: usize,
-    /// The message that ends the wait for the route.
+    /// The timeout message for a blocked route.
     pub(super) stall_timer: Option<u64>,
-    /// The message that ends the handshake.
+    /// The timeout message of the handshake.
     pub(super) handshake_timer: Option<u64>,
 }
 
-/// How an end is closed.
+/// The way in which an end is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closing {
-    /// With the end of the stream, or with a reset if bytes were not read.
+    /// With the end of the stream, or with a reset if there are unread bytes.
     Orderly,
-    /// With a reset. Bytes that wait for the route are dropped.
+    /// With a reset. Stalled bytes are dropped.
     Abort,
-    /// With a reset, after the bytes that were sent: the host is killed.
+    /// With a reset after the bytes that were sent, because the host is killed.
     Kill,
 }
 
@@ -106,12 +107,12 @@ impl End {
         }
     }
 
-    /// Returns whether the end has failed or was closed before its peer has answered.
+    /// Returns whether the end failed or was closed before its peer answered.
     pub(super) fn has_given_up(&self) -> bool {
         !self.is_established && (self.is_reset || self.is_closed)
     }
 
-    /// Returns whether the end waits for the answer of its peer.
+    /// Returns whether the end waits for its peer to answer.
     pub(super) fn is_connecting(&self) -> bool {
         !self.is_established && !self.is_reset && !self.is_closed
     }
@@ -121,7 +122,7 @@ impl End {
         self.is_write_blocked && self.unread >= WINDOW && !self.is_closed
     }
 
-    /// Drops the segments that wait for the route. The next one takes the place of the first.
+    /// Drops the stalled segments. The next segment gets the number of the first one.
     pub(super) fn drop_stalled(&mut self) {
         if let Some((first, _)) = self.stalled.pop_first() {
             self.next_sent = first;
@@ -130,17 +131,17 @@ impl End {
     }
 }
 
-/// Two ends, and what is on its way between them.
+/// Two ends, and the state of the messages between them.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) ends: [End; 2],
     /// A Unix stream, whose bytes stay on the host and arrive at once.
     pub(crate) is_unix: bool,
-    /// The listener that has answered the request, until the connection is in its queue.
+    /// The listener that answered the request, until the connection is in its queue.
     pub(crate) listener: Option<SocketId>,
-    /// The end that has connected knows of the answer, but the route is blocked.
+    /// The connecting end has received the answer, but its confirmation is blocked.
     pub(super) is_confirm_withheld: bool,
-    /// The number of messages on their way.
+    /// The number of messages in flight.
     pub(crate) in_flight: usize,
 }
 
@@ -154,7 +155,7 @@ impl Connection {
         (self.ends[side].host, self.ends[1 - side].host)
     }
 
-    /// Returns the address of the peer, if the end is connected.
+    /// Returns the address of the peer, or `None` if the end is not connected.
     pub(crate) fn peer_addr(&self, side: usize) -> Option<Address> {
         let end = &self.ends[side];
         let is_connected = end.is_established && (self.is_unix || !end.is_reset);

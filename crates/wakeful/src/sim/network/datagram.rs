@@ -10,16 +10,17 @@ use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-/// The largest datagram: the largest packet without the headers of IP and UDP.
+/// The largest datagram: the largest IP packet minus the headers of IP and UDP.
 const MAX_LEN: usize = 65_507;
 
-/// The bytes of a datagram in one packet of 1,500 bytes. A larger datagram needs several packets.
+/// The bytes of a datagram that fit into one packet of 1,500 bytes. A larger datagram takes
+/// several packets.
 const FRAGMENT: usize = 1_472;
 
-/// The bytes that a socket queues. It loses what comes then.
+/// The most bytes that a socket queues. Further datagrams are dropped.
 const MAX_QUEUED: usize = 212_992;
 
-/// A datagram on its way.
+/// A datagram in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Datagram {
     pub(crate) route: Route,
@@ -29,7 +30,7 @@ pub(crate) struct Datagram {
     bytes: Vec<u8>,
 }
 
-/// A socket for datagrams.
+/// A UDP socket.
 #[derive(Debug, Default)]
 pub(crate) struct DatagramSocket {
     pub(crate) peer: Option<SocketAddrV4>,
@@ -47,7 +48,7 @@ impl DatagramSocket {
 }
 
 impl Net {
-    /// Opens a socket for datagrams at an address.
+    /// Binds a UDP socket to an address.
     pub(crate) fn bind_datagram(&mut self, id: SocketId, addr: SocketAddrV4) -> Result<(), Errno> {
         self.bind(id, addr)?;
         self.set_state(id, SocketState::Datagram(DatagramSocket::default()));
@@ -62,7 +63,7 @@ impl Net {
         }
     }
 
-    /// Lets a socket exchange datagrams with this address alone.
+    /// Sets the peer of a UDP socket, which then exchanges datagrams with this address only.
     pub(crate) fn connect_datagram(
         &mut self,
         id: SocketId,
@@ -117,7 +118,7 @@ impl Net {
         Ok(bytes.len())
     }
 
-    /// Puts a datagram on its way.
+    /// Sends a datagram on its route, with the faults of the link.
     pub(crate) fn dispatch_datagram(
         &mut self,
         datagram: Datagram,
@@ -144,7 +145,7 @@ impl Net {
         self.send(*last, route.0, Message::Datagram(datagram));
     }
 
-    /// Puts a datagram on its way that a hold has kept. It meets no other fault.
+    /// Sends a datagram that was held. No fault affects it.
     pub(crate) fn release_datagram(
         &mut self,
         datagram: Datagram,
@@ -157,7 +158,7 @@ impl Net {
         self.send(delay, route.0, Message::Datagram(datagram));
     }
 
-    /// Loses a datagram in a partition, or lets it wait for the end of a hold.
+    /// Loses a datagram in a partition, or keeps it until the end of a hold.
     fn obstruct(&mut self, datagram: Datagram) {
         if self.links.blocked(datagram.route) == Some(Blocked::Hold) {
             self.log_passage(Passage::Stalled, &datagram);
@@ -172,7 +173,7 @@ impl Net {
         self.log_datagram(passage, route, (from, to), bytes.len());
     }
 
-    /// Delivers a datagram to the socket that has its address.
+    /// Delivers a datagram to the socket that is bound to its address.
     pub(crate) fn arrive_datagram(&mut self, datagram: Datagram) {
         if self.links.blocked(datagram.route).is_some() {
             return self.obstruct(datagram);
@@ -203,7 +204,7 @@ impl Net {
         self.set_ready(Some(id), Readiness::READABLE);
     }
 
-    /// Tells a connected socket that nothing receives at its peer's port.
+    /// Reports to a connected socket that no socket listens at its peer's port.
     pub(crate) fn arrive_unreachable(&mut self, id: SocketId) {
         if let Ok(socket) = self.datagram_mut(id)
             && socket.peer.is_some()
@@ -213,7 +214,8 @@ impl Net {
         }
     }
 
-    /// Receives a datagram into `sink`, which takes up to `len` bytes. Returns how many it got.
+    /// Receives a datagram into `sink`, up to `len` bytes. Returns the number of bytes and the
+    /// sender.
     pub(crate) fn receive_datagram(
         &mut self,
         id: SocketId,

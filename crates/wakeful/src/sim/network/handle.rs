@@ -1,4 +1,4 @@
-//! [`Network`]: the lock around [`Net`], and what its calls wake and schedule.
+//! [`Network`]: the lock around [`Net`], which also wakes tasks and schedules messages.
 
 use super::connection::Closing;
 use super::links::{Blocked, LinkRule, Route};
@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The network of a world.
 ///
-/// - NET-1. Its lock is not held while wakers run. The lock of the world is taken inside of it, and
-///   never the other way round.
+/// - NET-1. Its lock is not held while wakers run. The lock of the world is acquired while this
+///   lock is held, never the other way round.
 pub(crate) struct Network {
     state: Mutex<NetworkState>,
     arrivals: Arc<dyn EventTarget>,
@@ -31,7 +31,7 @@ impl Default for Network {
 #[derive(Default)]
 struct NetworkState {
     net: Net,
-    /// The readiness of the sockets that a task may wait for.
+    /// The readiness of the sockets on which tasks may wait.
     sources: BTreeMap<SocketId, Arc<IoReadiness>>,
     log: Vec<LoggedMessage>,
 }
@@ -49,7 +49,7 @@ impl Dice for WorldDice<'_> {
     }
 }
 
-/// Lets messages arrive.
+/// Delivers messages when they are due.
 struct Arrivals;
 
 impl EventTarget for Arrivals {
@@ -68,7 +68,7 @@ impl Network {
         self.lock().net.is_logged = true;
     }
 
-    /// Takes the log.
+    /// Takes the log of messages.
     pub(crate) fn take_log(&self) -> Vec<LoggedMessage> {
         std::mem::take(&mut self.lock().log)
     }
@@ -79,7 +79,8 @@ impl Network {
 }
 
 impl World {
-    /// Calls `f` with the network, the time and the oracle. Then wakes and schedules what follows.
+    /// Calls `f` with the network, the time and the oracle. Then wakes tasks and schedules
+    /// messages.
     pub(crate) fn with_net<R>(&self, f: impl FnOnce(&mut Net, u64, &mut dyn Dice) -> R) -> R {
         self.refuse_foreign(HostId::WORLD);
         let mut locked = self.network.lock();
@@ -97,13 +98,13 @@ impl World {
         }
         let find = |(id, ready)| Some((state.sources.get(&id)?.clone(), ready));
         let mut ready = ready.drain(..).filter_map(find);
-        // Usually there is at most one.
+        // Usually there is at most one socket.
         let (first, more) = (ready.next(), ready.collect::<Vec<_>>());
         drop(locked);
         let mut panicked = None;
         for (source, ready) in first.into_iter().chain(more) {
-            // Each readiness is told once. So a foreign waker that panics must not keep the others
-            // from their tasks.
+            // Readiness is reported once, so a foreign waker that panics must not keep the other
+            // tasks asleep.
             if let Err(payload) = catch_unwind(AssertUnwindSafe(|| source.add(ready))) {
                 source.wake_remaining(ready);
                 if let Some(later) = panicked.replace(payload) {
@@ -117,7 +118,7 @@ impl World {
         result
     }
 
-    /// Lets tasks wait for a socket with `source`.
+    /// Attaches `source`, through which tasks wait for the socket.
     pub(super) fn attach_source(&self, id: SocketId, source: &Arc<IoReadiness>) {
         let ready = {
             let mut state = self.network.lock();
@@ -127,26 +128,26 @@ impl World {
         source.add(ready);
     }
 
-    /// Closes a socket. No task waits for it any more.
+    /// Closes a socket that no task waits for.
     pub(super) fn close_socket(&self, id: SocketId, how: Closing) {
         let source = self.network.lock().sources.remove(&id);
         drop(source);
         self.with_net(|net, now_ns, dice| net.close(id, how, now_ns, dice));
     }
 
-    /// Ends all connections between the first host and others, which are stopped for good.
+    /// Ends all connections between the first host and others, which are stopped permanently.
     ///
-    /// For a later run of the world, whose events were dropped.
+    /// Prepares a later run of the world, whose events were dropped.
     pub(crate) fn leave_other_hosts(&self) {
         self.with_net(|net, now_ns, dice| net.leave_other_hosts(now_ns, dice));
     }
 
-    /// Tells the network how many hosts there are.
+    /// Sets the number of hosts.
     pub(crate) fn set_network_hosts(&self, hosts: u32) {
         self.network.lock().net.hosts = hosts;
     }
 
-    /// Resets the connections of a host that is killed. Its sockets are of no use any more.
+    /// Resets the connections of a host that is killed. Its sockets become unusable.
     pub(crate) fn kill_sockets(&self, host: HostId) {
         let dead = self.sources_of(host);
         self.with_net(|net, now_ns, dice| net.kill_host(host, now_ns, dice));
@@ -164,7 +165,7 @@ impl World {
         state.sources.iter().filter(|(id, _)| of_host(id)).map(|(_, it)| it.clone()).collect()
     }
 
-    /// Changes what a link does, or all links.
+    /// Changes the rule of a link, or of all links.
     pub(crate) fn change_link(&self, route: Option<Route>, change: impl FnOnce(&mut LinkRule)) {
         if !self.is_stopping() {
             self.with_net(|net, _, _| change(net.links.rule_mut(route)));
@@ -185,7 +186,7 @@ impl World {
         self.change_routes(|net| net.links.open_all());
     }
 
-    /// Opens all routes, and switches off loss, duplication and reordering for good.
+    /// Opens all routes, and permanently switches off loss, duplication and reordering.
     pub(crate) fn calm_network(&self) {
         self.change_routes(|net| net.links.calm());
     }
@@ -206,7 +207,7 @@ impl World {
         }
     }
 
-    /// Returns whether a partition or a hold is open.
+    /// Returns whether a partition or a hold is in effect.
     pub(crate) fn is_network_blocked(&self) -> bool {
         self.network.lock().net.links.is_any_blocked()
     }

@@ -1,4 +1,4 @@
-//! What is left of the network when a run of the world has ended, and another may follow.
+//! Cleans up the network at the end of a run of the world, before another run.
 
 use super::datagram::Datagram;
 use super::state::{ConnectionId, Dice, EndId, Message, Net, SocketId};
@@ -7,9 +7,9 @@ use crate::sim::oracle::HostId;
 use rustix::io::Errno;
 
 impl Net {
-    /// Resets all connections between the first host and others. They get nothing else any more.
+    /// Resets all connections between the first host and others, and drops their messages.
     ///
-    /// What the first host has sent to itself arrives when the world runs again.
+    /// Messages that the first host sent to itself arrive when the world runs again.
     pub(crate) fn leave_other_hosts(&mut self, now_ns: u64, dice: &mut dyn Dice) {
         let is_local = |datagram: &Datagram| datagram.route == (HostId::FIRST, HostId::FIRST);
         self.held.retain(is_local);

@@ -1,57 +1,58 @@
-//! The links between hosts: how long a message takes, and which faults it meets.
+//! The links between hosts: latencies, bandwidth and faults.
 
 use super::state::Dice;
 use crate::sim::oracle::{ChoiceKind, HostId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The number of different latencies of a message.
+/// The number of different latencies that a message can have.
 const LATENCY_STEPS: u64 = 32;
 
-/// The time until a lost TCP segment is sent again, for the first time. It doubles with every loss.
+/// The time until a lost TCP segment is retransmitted for the first time. It doubles with each
+/// loss.
 const RETRANSMISSION_NS: u64 = 200_000_000;
 
-/// A TCP segment arrives after this number of losses.
+/// The number of losses after which a TCP segment always arrives.
 const MAX_LOSSES: u32 = 8;
 
-/// What a link does to messages. A field that is not set is that of all links.
+/// The settings of a link. A field that is not set is inherited from the rule for all links.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LinkRule {
-    /// The least and the greatest latency.
+    /// The lowest and the highest latency.
     pub(crate) latency_ns: Option<(u64, u64)>,
     /// Probabilities in millionths.
     pub(crate) loss: Option<u32>,
     pub(crate) duplicate: Option<u32>,
     pub(crate) reorder: Option<u32>,
-    /// Bytes per second; 0 for no limit.
+    /// Bytes per second, or 0 for no limit.
     pub(crate) bandwidth: Option<u64>,
 }
 
-/// The latency between two hosts, unless the program sets another.
+/// The latency between two hosts by default.
 const DEFAULT_LATENCY_NS: (u64, u64) = (500_000, 2_000_000);
 
-/// A host that sends, and a host that receives.
+/// A sending host and a receiving host.
 pub(crate) type Route = (HostId, HostId);
 
-/// Why no message passes on a route.
+/// Why messages do not pass on a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blocked {
     /// Messages are lost.
     Partition,
-    /// Messages wait.
+    /// Messages wait until the route is open.
     Hold,
 }
 
-/// The rules of all links.
+/// The rules and blocked routes of all links.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     all: LinkRule,
-    /// By pair of hosts, the lower number first.
+    /// By pair of hosts, the lower id first.
     pairs: BTreeMap<Route, LinkRule>,
     partitions: BTreeSet<Route>,
     holds: BTreeSet<Route>,
-    /// When the route has sent what it was given, if it has a bandwidth.
+    /// When the route has sent its queued messages, if it has a bandwidth.
     busy_until_ns: BTreeMap<Route, u64>,
-    /// All faults are off: the run is about to end.
+    /// All faults are off, because the run is about to end.
     is_calm: bool,
 }
 
@@ -60,7 +61,7 @@ fn pair((from, to): Route) -> Route {
 }
 
 impl Links {
-    /// Returns the rule that the setters change: that of one pair of hosts, or that of all.
+    /// Returns the rule of a pair of hosts, or the rule for all links, for changes.
     pub(crate) fn rule_mut(&mut self, route: Option<Route>) -> &mut LinkRule {
         match route {
             Some(route) => self.pairs.entry(pair(route)).or_default(),
@@ -68,7 +69,7 @@ impl Links {
         }
     }
 
-    /// Returns whether messages on this route arrive at once: they stay on the host.
+    /// Returns whether messages on this route arrive at once because they stay on the host.
     pub(crate) fn is_immediate(&self, route: Route) -> bool {
         route.0 == route.1 && !self.pairs.contains_key(&route) && self.blocked(route).is_none()
     }
@@ -87,7 +88,7 @@ impl Links {
         probability > 0 && dice.chance(kind, route.0, probability)
     }
 
-    /// Cuts or opens a route. Returns whether that changes something.
+    /// Blocks or opens a route. Returns whether this changed it.
     pub(crate) fn set_blocked(&mut self, route: Route, how: Blocked, is_blocked: bool) -> bool {
         let routes = match how {
             Blocked::Partition => &mut self.partitions,
@@ -102,7 +103,7 @@ impl Links {
         self.holds.clear();
     }
 
-    /// Switches off all faults for good.
+    /// Permanently switches off all faults.
     pub(crate) fn calm(&mut self) {
         self.open_all();
         self.is_calm = true;
@@ -121,7 +122,7 @@ impl Links {
         !self.partitions.is_empty() || !self.holds.is_empty()
     }
 
-    /// Returns the least latency of a route.
+    /// Returns the lowest latency of a route.
     pub(crate) fn least_latency_ns(&self, route: Route) -> u64 {
         self.latency_range(route).0
     }
@@ -131,7 +132,7 @@ impl Links {
         self.get(route, |rule| rule.latency_ns).unwrap_or(default)
     }
 
-    /// Chooses how long a message of `len` bytes is on its way.
+    /// Chooses the latency of a message of `len` bytes.
     pub(crate) fn latency(
         &mut self,
         route: Route,
@@ -147,7 +148,7 @@ impl Links {
         self.queueing_ns(route, len, now_ns).saturating_add(least).saturating_add(above)
     }
 
-    /// Returns how long the route takes to send the message, after those that it was given before.
+    /// Returns the time to send the message after the messages queued on the route.
     fn queueing_ns(&mut self, route: Route, len: usize, now_ns: u64) -> u64 {
         let bandwidth = self.get(route, |rule| rule.bandwidth).unwrap_or(0);
         if bandwidth == 0 {
@@ -159,7 +160,7 @@ impl Links {
         *busy_until_ns - now_ns
     }
 
-    /// Chooses how long a TCP segment is on its way. A loss is a delay until it is sent again.
+    /// Chooses the delay of a TCP segment. Each loss adds the delay of a retransmission.
     pub(crate) fn segment_delay(
         &mut self,
         route: Route,
@@ -176,9 +177,9 @@ impl Links {
         delay
     }
 
-    /// Chooses after which times a datagram arrives: none if it is lost, two if it is duplicated.
+    /// Chooses the delays of a datagram's copies: none if it is lost, two if it is duplicated.
     ///
-    /// It is sent as `fragments` packets. If one of them is lost, all are.
+    /// It is sent as `fragments` packets, and lost if one of them is.
     pub(crate) fn datagram_delays(
         &mut self,
         route: Route,
@@ -187,7 +188,7 @@ impl Links {
         now_ns: u64,
         dice: &mut dyn Dice,
     ) -> Vec<u64> {
-        // Not `any`: a loss must not change how many choices there are.
+        // Not `any`, because a loss must not change the number of choices.
         let lost = (0..fragments).filter(|_| self.chance(route, ChoiceKind::Loss, dice)).count();
         if lost > 0 {
             return Vec::new();
@@ -197,7 +198,7 @@ impl Links {
         for _ in 0..copies {
             let mut delay = self.latency(route, len, now_ns, dice);
             if self.chance(route, ChoiceKind::Reorder, dice) {
-                // Long enough for a datagram that is sent after it to arrive before it.
+                // Long enough that a datagram sent later can arrive earlier.
                 let (_, most) = self.latency_range(route);
                 let times = 1 + dice.choose(ChoiceKind::Latency, route.0, 4);
                 delay = delay.saturating_add(most.max(1).saturating_mul(times));

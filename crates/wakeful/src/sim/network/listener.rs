@@ -1,4 +1,4 @@
-//! Listeners: how connections are requested, queued and accepted.
+//! Listeners: requesting, queueing and accepting connections.
 
 use super::connection::{Closing, Connection, End, Segment};
 use super::ports::{Destination, Protocol, destination};
@@ -12,18 +12,18 @@ use rustix::io::Errno;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-/// The time until a host gives up to look for an address that no host has, as on Linux.
+/// How long a host looks for an address that no host has, as on Linux.
 const NO_HOST_NS: u64 = 3_000_000_000;
 
-/// A socket that listens.
+/// A listening socket.
 #[derive(Debug)]
 pub(crate) struct Listener {
     backlog: usize,
-    /// Connections whose peer does not know yet that there is a listener.
+    /// Connections whose peer has not confirmed the listener's answer.
     requested: BTreeSet<ConnectionId>,
-    /// Connections that were not accepted yet.
+    /// Connections that are ready to be accepted.
     queue: VecDeque<ConnectionId>,
-    /// Requests that came while the queue was full.
+    /// Requests that arrived while the queue was full.
     waiting: VecDeque<ConnectionId>,
 }
 
@@ -39,7 +39,7 @@ impl Listener {
 }
 
 impl Net {
-    /// Lets an idle socket listen.
+    /// Makes an idle socket listen.
     pub(crate) fn listen(&mut self, id: SocketId, backlog: usize) -> Result<(), Errno> {
         let socket = self.socket(id)?;
         if socket.bound.is_none() {
@@ -72,7 +72,7 @@ impl Net {
         }
     }
 
-    /// Connects a TCP socket. The result comes as readiness to write.
+    /// Starts to connect a TCP socket. Write readiness reports the result.
     pub(crate) fn connect(
         &mut self,
         id: SocketId,
@@ -116,13 +116,13 @@ impl Net {
         Ok(())
     }
 
-    /// Handles a request to connect that has arrived. `id` is the end that connects.
+    /// Handles the arrival of a connection request. `id` is the connecting end.
     pub(super) fn arrive_syn(&mut self, id: EndId, now_ns: u64, dice: &mut dyn Dice) {
         let Some(connection) = self.connections.get(&id.connection) else { return };
         let end = &connection.ends[1];
         let Address::Inet(addr) = end.address else { return };
         if connection.ends[0].has_given_up() {
-            // Its host would answer the answer with a reset.
+            // The connecting host would answer with a reset.
             return self.close_unaccepted(id.connection);
         }
         let listens = |socket: &SocketId| {
@@ -139,7 +139,7 @@ impl Net {
         }
     }
 
-    /// Answers a request to connect, or lets it wait for room in the queue of the listener.
+    /// Answers a connection request, or keeps it until the listener's queue has room.
     fn queue(
         &mut self,
         listener: SocketId,
@@ -149,7 +149,8 @@ impl Net {
     ) {
         let Ok(state) = self.listener_mut(listener) else { return };
         if state.is_full() {
-            // The listener's host drops the request, and the other one repeats it for some time.
+            // The listener's host drops the request, and the connecting host repeats it for some
+            // time.
             state.waiting.push_back(connection);
             return;
         }
@@ -162,7 +163,7 @@ impl Net {
         self.start_handshake_timer(end);
     }
 
-    /// Tells the listener that this end knows of its answer.
+    /// Confirms to the listener that this end has received its answer.
     pub(super) fn confirm(&mut self, id: EndId, now_ns: u64, dice: &mut dyn Dice) {
         let Some(connection) = self.connections.get(&id.connection) else { return };
         let route = (connection.ends[0].host, connection.ends[1].host);
@@ -174,7 +175,7 @@ impl Net {
         }
     }
 
-    /// Takes the confirmation off the wire that the peer knows of the listener's answer.
+    /// Handles the arrival of the peer's confirmation.
     pub(crate) fn arrive_confirm(&mut self, id: EndId, now_ns: u64, dice: &mut dyn Dice) {
         let Some(connection) = self.connections.get_mut(&id.connection) else { return };
         connection.in_flight -= 1;
@@ -186,7 +187,7 @@ impl Net {
         self.remove_if_over(id);
     }
 
-    /// Forgets a request that was answered but not confirmed, and gives its place to the next one.
+    /// Drops a request that was answered but not confirmed, and answers the next one.
     pub(super) fn forget_request(&mut self, id: ConnectionId, now_ns: u64, dice: &mut dyn Dice) {
         let server = EndId { connection: id, side: 1 };
         self.stop_timers(server);
@@ -195,7 +196,7 @@ impl Net {
         connection.is_confirm_withheld = false;
         let [client, forgotten] = &mut connection.ends;
         if client.is_connecting() {
-            // It repeats the request, which gets through when the routes change.
+            // The client repeats the request, which gets through when the routes change.
             *forgotten = End::new(forgotten.host, forgotten.address.clone(), None);
             (client.next_sent, client.next_delivered) = (1, 0);
             client.stalled.insert(0, Segment::Syn);
@@ -210,7 +211,7 @@ impl Net {
         self.remove_if_over(server);
     }
 
-    /// Ends an attempt to connect that its host has given up.
+    /// Ends a connection attempt that its host has given up.
     pub(super) fn abandon_request(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.get_mut(&id)
             && connection.listener.is_none()
@@ -259,7 +260,7 @@ impl Net {
         Ok((socket, peer))
     }
 
-    /// Answers the oldest request that waits for room, unless its host has given up.
+    /// Answers the oldest request that waits for room and whose host has not given up.
     fn queue_next(&mut self, id: SocketId, now_ns: u64, dice: &mut dyn Dice) {
         while let Ok(listener) = self.listener_mut(id)
             && let Some(next) = listener.waiting.pop_front()
@@ -273,14 +274,14 @@ impl Net {
         }
     }
 
-    /// Marks the end as closed that no socket of the host has.
+    /// Marks the accepting end as closed, which has no socket yet.
     fn close_unaccepted(&mut self, connection: ConnectionId) {
         if let Some(connection) = self.connections.get_mut(&connection) {
             connection.ends[1].is_closed = true;
         }
     }
 
-    /// Resets the connections that were not accepted.
+    /// Resets the connections that were never accepted.
     pub(super) fn close_listener(&mut self, listener: Listener, now_ns: u64, dice: &mut dyn Dice) {
         for connection in listener.queue {
             self.close_end(EndId { connection, side: 1 }, Closing::Abort, now_ns, dice);
@@ -291,7 +292,7 @@ impl Net {
         }
     }
 
-    /// Connects a Unix socket to the listener of this name.
+    /// Connects a Unix socket to the listener with this name.
     pub(crate) fn connect_name(
         &mut self,
         id: SocketId,

@@ -6,14 +6,14 @@ use super::state::{Address, EndId, Net};
 use std::fmt::Write;
 use std::net::SocketAddrV4;
 
-/// What happens to a message.
+/// The fate of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passage {
     Sent,
     Arrived,
-    /// No copy of a datagram will arrive.
+    /// No copy of the datagram will arrive.
     Lost,
-    /// It waits for the end of a partition or a hold.
+    /// The message waits for the end of a partition or a hold.
     Stalled,
 }
 
@@ -21,15 +21,15 @@ pub(crate) enum Passage {
 #[derive(Clone, Debug)]
 pub(crate) struct LoggedMessage {
     pub(crate) at_ns: u64,
-    /// The step of the run, which orders the entries of one time.
+    /// The step of the run, which orders entries of the same time.
     pub(crate) step: u64,
     pub(crate) passage: Passage,
     pub(crate) route: Route,
-    /// The addresses, and what is sent.
+    /// The addresses, and a description of the content.
     pub(crate) text: String,
 }
 
-/// A message that is to be logged at the present time.
+/// A log entry without its time and step.
 pub(crate) type Logged = (Passage, Route, String);
 
 impl Net {
@@ -74,7 +74,7 @@ fn bytes_text(len: usize) -> String {
     if len == 1 { "1 byte".to_owned() } else { format!("{len} bytes") }
 }
 
-/// Returns an address as a log shows it. An abstract name begins with `@`.
+/// Formats an address for the log. An abstract name starts with `@`.
 fn shown(address: &Address) -> String {
     match address {
         Address::Inet(addr) => addr.to_string(),

@@ -1,7 +1,7 @@
 //! The network of a simulation: sockets, connections and links between hosts.
 //!
-//! Sockets of a simulated host are the types of [`crate::net`]. Such a socket has no descriptor, but a
-//! [`SimulatedSocket`]. Its operations come here, where the real ones would call the kernel.
+//! The sockets of a simulated host are the types of [`crate::net`]. Instead of a descriptor, such a
+//! socket has a [`SimulatedSocket`], whose operations call this module instead of the kernel.
 //!
 //! ```text
 //! diagram
@@ -12,11 +12,12 @@
 //! ```
 //!
 //! - `state`: [`Net`], the sockets and connections of all hosts. It uses no runtime.
-//! - `stream`: how bytes travel. `connection`: the two ends. `listener`: how they begin. `datagram`: UDP.
-//! - `timeout`: when an end gives up. `leave`: what remains between two runs.
+//! - `stream`: the transfer of bytes. `connection`: the two ends. `listener`: connecting and accepting.
+//!   `datagram`: UDP.
+//! - `timeout`: the time limits of an end. `leave`: the cleanup between two runs.
 //! - `ports`: addresses, ports and names. `links`: latencies and faults.
 //! - `log`: the log of messages, if the run keeps one.
-//! - `handle`: [`Network`], the lock around [`Net`], and what it wakes and schedules.
+//! - `handle`: [`Network`], the lock around [`Net`], which also wakes tasks and schedules messages.
 //! - `socket`: [`SimulatedSocket`].
 //!
 //! Every latency and fault is a choice of the oracle, and everything that arrives goes into the hash of

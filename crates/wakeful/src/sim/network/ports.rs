@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-/// The first and the last port that a socket gets if it asks for none.
+/// The range of the ports for sockets that request any port.
 const EPHEMERAL: (u16, u16) = (32_768, 60_999);
 
 /// Returns the IP of a host: `10.0.0.1` for the first.
@@ -15,7 +15,7 @@ pub(crate) fn ip_of(host: HostId) -> Ipv4Addr {
     Ipv4Addr::new(10, high, middle, low)
 }
 
-/// Where a message to an address goes.
+/// The destination of a message to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Destination {
     Host(HostId),
@@ -25,7 +25,7 @@ pub(crate) enum Destination {
     Outside,
 }
 
-/// Finds the host that has `ip`, as seen from `host`. There are `hosts` hosts.
+/// Returns the destination of `ip`, as seen from `host`. There are `hosts` hosts.
 pub(crate) fn destination(host: HostId, ip: Ipv4Addr, hosts: u32) -> Destination {
     if ip.is_loopback() || ip.is_unspecified() {
         return Destination::Host(host);
@@ -38,18 +38,18 @@ pub(crate) fn destination(host: HostId, ip: Ipv4Addr, hosts: u32) -> Destination
     }
 }
 
-/// A kind of socket with ports of its own.
+/// A protocol, which has its own port numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Protocol {
     Tcp,
     Udp,
 }
 
-/// The ports and names that are in use.
+/// The bound ports and names.
 #[derive(Debug, Default)]
 pub(crate) struct Ports {
     bound: BTreeMap<(HostId, Protocol, u16), Vec<(Ipv4Addr, SocketId)>>,
-    /// Where the search for the next free port begins.
+    /// The port at which the search for the next free port starts.
     next: BTreeMap<(HostId, Protocol), u16>,
     /// The Unix sockets of each host, by path, or by zero byte and abstract name.
     named: BTreeMap<(HostId, Vec<u8>), SocketId>,
@@ -60,7 +60,7 @@ fn overlaps(one: Ipv4Addr, other: Ipv4Addr) -> bool {
 }
 
 impl Ports {
-    /// Binds a socket to an address. Port 0 stands for any free one. Returns the address.
+    /// Binds a socket to an address, where port 0 requests any free port. Returns the bound address.
     pub(crate) fn bind(
         &mut self,
         host: HostId,
@@ -95,7 +95,7 @@ impl Ports {
         Some(port)
     }
 
-    /// Frees the port of a socket, if it has this one.
+    /// Frees a port if it belongs to this socket.
     pub(crate) fn unbind(&mut self, host: HostId, protocol: Protocol, port: u16, socket: SocketId) {
         if let Some(bound) = self.bound.get_mut(&(host, protocol, port)) {
             bound.retain(|(_, other)| *other != socket);
@@ -105,7 +105,7 @@ impl Ports {
         }
     }
 
-    /// Returns the sockets that get what is sent to this address of the host, the closest match first.
+    /// Returns the sockets that receive messages to this address of the host, the best match first.
     pub(crate) fn bound_to(
         &self,
         host: HostId,

@@ -1,4 +1,4 @@
-//! [`SimulatedSocket`]: what a socket of a simulated host has instead of a descriptor.
+//! [`SimulatedSocket`]: the replacement for a descriptor in a socket of a simulated host.
 
 use super::connection::Closing;
 use super::state::{Address, EndId, Net, Socket, SocketId, SocketKind, SocketState};
@@ -23,8 +23,8 @@ impl<S: Any + AsFd + Send + Sync> AnySocket for S {}
 
 /// A socket of a simulated host. Dropping it closes the socket.
 ///
-/// It has a descriptor only if the program asks for one: a *stand-in*, a socket of the kernel that is
-/// neither bound nor connected. It keeps the options that the program sets.
+/// It has a descriptor only if the program asks for one: a *stand-in*, a kernel socket that is
+/// neither bound nor connected. The stand-in keeps the options that the program sets.
 pub(crate) struct SimulatedSocket {
     world: Arc<World>,
     id: SocketId,
@@ -57,7 +57,7 @@ impl SimulatedSocket {
     ///
     /// # Errors
     ///
-    /// Returns an error while the host is killed.
+    /// Returns an error while the host is being killed.
     pub(crate) fn open(host: &SimulatedHost, kind: SocketKind) -> io::Result<Self> {
         let world = &host.world;
         check_not_stopping(world)?;
@@ -68,19 +68,19 @@ impl SimulatedSocket {
     ///
     /// # Errors
     ///
-    /// Returns an error while the host is killed.
+    /// Returns an error while the host is being killed.
     pub(crate) fn pair(host: &SimulatedHost) -> io::Result<[Self; 2]> {
         check_not_stopping(&host.world)?;
         let ids = host.world.with_net(|net, _, _| net.pair(host.id));
         Ok(ids.map(|id| Self::of(&host.world, id)))
     }
 
-    /// Returns the number under which diagnostics list the socket.
+    /// Returns the descriptor number that diagnostics show for the socket.
     pub(crate) fn number(&self) -> i32 {
         (FIRST_SIMULATED + self.id.0) as i32
     }
 
-    /// Lets tasks wait for the socket with `source`.
+    /// Attaches `source`, through which tasks wait for the socket.
     pub(crate) fn attach(&self, source: &Arc<IoReadiness>) {
         self.world.attach_source(self.id, source);
     }
@@ -90,11 +90,11 @@ impl SimulatedSocket {
         self.world.with_net(|net, _, _| net.readiness(self.id))
     }
 
-    /// Returns the stand-in, which `make` makes.
+    /// Returns the stand-in, which `make` creates on the first call.
     ///
     /// # Panics
     ///
-    /// If the kernel has no descriptor left.
+    /// If the kernel has no free descriptor.
     pub(crate) fn stand_in<S: AsFd + Send + Sync + 'static>(
         &self,
         make: impl FnOnce() -> io::Result<S>,
@@ -107,7 +107,7 @@ impl SimulatedSocket {
         any.downcast_ref().expect("a socket keeps its kind")
     }
 
-    /// Makes a socket of the kernel the stand-in, with the options that it has.
+    /// Uses a kernel socket as the stand-in, with its options.
     pub(crate) fn set_stand_in<S: AsFd + Send + Sync + 'static>(&self, stand_in: S) {
         let _ = self.stand_in.set(Box::new(stand_in));
     }
@@ -168,7 +168,7 @@ impl SimulatedSocket {
     }
 }
 
-/// Returns the address, which is not that of a Unix socket.
+/// Returns the address as IPv4. Returns an error for the address of a Unix socket.
 pub(crate) fn inet(address: Address) -> io::Result<SocketAddr> {
     match address {
         Address::Inet(addr) => Ok(addr.into()),
@@ -176,7 +176,7 @@ pub(crate) fn inet(address: Address) -> io::Result<SocketAddr> {
     }
 }
 
-/// Returns how many of `len` slices one call takes, as on Linux.
+/// Returns how many of `len` slices one call processes, as on Linux.
 fn len_of_slices(len: usize) -> usize {
     /// `IOV_MAX`.
     const MOST: usize = 1024;
@@ -185,7 +185,8 @@ fn len_of_slices(len: usize) -> usize {
 
 /// Connections.
 impl SimulatedSocket {
-    /// Begins to connect. The socket becomes writable when it is connected, or when that has failed.
+    /// Starts to connect. The socket becomes writable when it is connected, or when connecting
+    /// failed.
     pub(crate) fn connect(&self, target: SocketAddr) -> io::Result<()> {
         let target = v4(target)?;
         Ok(self.world.with_net(|net, now_ns, dice| net.connect(self.id, target, now_ns, dice))?)
@@ -211,7 +212,7 @@ impl SimulatedSocket {
         Ok((Self::of(&self.world, id), peer))
     }
 
-    /// Reads from a stream. `peeks`: the bytes stay in the receive buffer.
+    /// Reads from a stream. If `peeks`, the bytes stay in the receive buffer.
     #[cold]
     #[inline(never)]
     pub(crate) fn read(&self, space: &mut [MaybeUninit<u8>], peeks: bool) -> SysResult<usize> {
@@ -289,7 +290,7 @@ impl SimulatedSocket {
             .with_net(|net, now_ns, dice| net.send_datagram(self.id, bytes, target, now_ns, dice))
     }
 
-    /// Receives a datagram. Returns how many bytes of it there was room for, and the sender.
+    /// Receives a datagram. Returns how many of its bytes fitted, and the sender.
     #[cold]
     #[inline(never)]
     pub(crate) fn receive(

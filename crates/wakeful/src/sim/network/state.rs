@@ -20,7 +20,7 @@ pub(crate) struct SocketId(pub(crate) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ConnectionId(pub(crate) u32);
 
-/// One of the two ends of a connection: 0 has connected, 1 has accepted.
+/// An end of a connection. Side 0 connected, side 1 accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EndId {
     pub(crate) connection: ConnectionId,
@@ -41,7 +41,7 @@ pub(crate) enum Address {
     Unix(Vec<u8>),
 }
 
-/// What the oracle chooses for the network.
+/// Makes the choices of the network.
 pub(crate) trait Dice {
     fn choose(&mut self, kind: ChoiceKind, host: HostId, len: u64) -> u64;
     fn chance(&mut self, kind: ChoiceKind, host: HostId, probability: u32) -> bool;
@@ -57,7 +57,7 @@ pub(crate) enum SocketState {
     Datagram(DatagramSocket),
 }
 
-/// What kind of socket it is.
+/// The kind of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SocketKind {
     Tcp,
@@ -70,39 +70,39 @@ pub(crate) enum SocketKind {
 pub(crate) struct Socket {
     pub(crate) host: HostId,
     pub(crate) kind: SocketKind,
-    /// The address that the socket has bound.
+    /// The address to which the socket is bound.
     pub(crate) bound: Option<Address>,
     pub(crate) state: SocketState,
 }
 
-/// Something that is on its way between two hosts.
+/// A message or timer in flight.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// A part of the stream that this end has sent, with its number.
+    /// A part of the stream that this end sent, with its number.
     Segment(EndId, u64, Segment),
     /// This end has read this number of bytes, so its peer may write as many more.
     Window(EndId, usize),
     Datagram(super::datagram::Datagram),
-    /// No socket has got what this one has sent.
+    /// No socket received the datagram that this socket sent.
     Unreachable(SocketId),
-    /// This end gives up.
+    /// A time limit of this end has passed.
     Timeout(EndId),
-    /// No host has the address that this end connects to.
+    /// No host has the address to which this end connects.
     NoHost(EndId),
-    /// The peer knows that the connection was accepted, so the listener may have it.
+    /// The connecting end has received the answer, so the connection can be accepted.
     Confirm(EndId),
 }
 
-/// What a call of [`Net`] wants done outside of its lock, in order.
+/// The effects of a call of [`Net`], to be applied outside of its lock, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     /// Sockets that have become ready.
     pub(crate) ready: Vec<(SocketId, Readiness)>,
-    /// Messages by number: after which time each arrives, on behalf of which host.
+    /// The delay, host and number of each message that was sent.
     pub(crate) sent: Vec<(u64, HostId, u64)>,
-    /// What goes into the hash of the run.
+    /// The hashes of delivered data, for the hash of the run.
     pub(crate) delivered: Vec<(HostId, u64)>,
-    /// What goes into the log.
+    /// Entries for the log.
     pub(crate) logged: Vec<Logged>,
 }
 
@@ -114,12 +114,12 @@ pub(crate) struct Net {
     pub(crate) sockets: BTreeMap<SocketId, Socket>,
     pub(crate) connections: BTreeMap<ConnectionId, Connection>,
     pub(crate) out: Outbox,
-    /// The run keeps a log of its messages.
+    /// Whether the run keeps a log of its messages.
     pub(crate) is_logged: bool,
-    /// How many hosts there are.
+    /// The number of hosts.
     pub(crate) hosts: u32,
     pub(super) messages: BTreeMap<u64, Message>,
-    /// Datagrams that wait for the end of a hold.
+    /// Datagrams that are kept until the end of a hold.
     pub(crate) held: Vec<super::datagram::Datagram>,
     next_socket: u32,
     next_connection: u32,
@@ -135,7 +135,7 @@ impl Net {
         id
     }
 
-    /// Returns a socket. A socket of a host that was killed is gone.
+    /// Returns a socket. Returns an error if the socket is gone because its host was killed.
     pub(crate) fn socket(&self, id: SocketId) -> Result<&Socket, Errno> {
         self.sockets.get(&id).ok_or(Errno::NOTCONN)
     }
@@ -147,7 +147,7 @@ impl Net {
         id
     }
 
-    /// Lets a message arrive after this time, on behalf of the host that sent it. Returns its number.
+    /// Schedules a message to arrive after this time, on behalf of `host`. Returns its number.
     pub(crate) fn send(&mut self, after_ns: u64, host: HostId, message: Message) -> u64 {
         if let Message::Segment(end, ..) | Message::Window(end, _) | Message::Confirm(end) =
             &message
@@ -161,17 +161,17 @@ impl Net {
         self.next_message
     }
 
-    /// Takes back a message, which is not on behalf of a connection.
+    /// Cancels a message that does not count as in flight in a connection.
     pub(super) fn cancel(&mut self, number: u64) {
         self.messages.remove(&number);
     }
 
-    /// Returns whether the message of this number was not taken back.
+    /// Returns whether the message with this number is in flight.
     pub(crate) fn is_under_way(&self, number: u64) -> bool {
         self.messages.contains_key(&number)
     }
 
-    /// Lets the message of this number arrive.
+    /// Delivers the message with this number, or does nothing if it was cancelled.
     pub(crate) fn arrive(&mut self, number: u64, now_ns: u64, dice: &mut dyn Dice) {
         match self.messages.remove(&number) {
             Some(Message::Segment(end, number, segment)) => {
@@ -203,7 +203,7 @@ impl Net {
         Ok(())
     }
 
-    /// Gives a Unix socket a name.
+    /// Binds a Unix socket to a name.
     pub(crate) fn bind_name(&mut self, id: SocketId, name: &[u8]) -> Result<(), Errno> {
         let socket = self.socket(id)?;
         if socket.bound.is_some() {
@@ -233,7 +233,7 @@ impl Net {
             && bound.ip().is_unspecified()
             && let Some(peer) = datagram.peer
         {
-            // Connecting has chosen the interface.
+            // Connecting chose the interface.
             let ip = source_ip(socket.host, *peer.ip());
             return Ok(Address::Inet(SocketAddrV4::new(ip, bound.port())));
         }
@@ -257,7 +257,7 @@ impl Net {
         }
     }
 
-    /// Takes the error that a socket has met in the background.
+    /// Takes the pending error of a socket.
     pub(crate) fn take_error(&mut self, id: SocketId) -> Option<Errno> {
         match &mut self.sockets.get_mut(&id)?.state {
             SocketState::Stream(end) => {
@@ -302,7 +302,7 @@ impl Net {
         }
     }
 
-    /// Resets the connections of a host that is killed, and closes all of its sockets.
+    /// Closes all sockets of a host that is killed, and resets their connections.
     pub(crate) fn kill_host(&mut self, host: HostId, now_ns: u64, dice: &mut dyn Dice) {
         let of_host = self.sockets.iter().filter(|(_, socket)| socket.host == host);
         let ids: Vec<SocketId> = of_host.map(|(id, _)| *id).collect();
@@ -311,7 +311,7 @@ impl Net {
         }
     }
 
-    /// Sends what has waited for routes that are open again.
+    /// Sends the messages that waited for routes that are open again.
     pub(crate) fn resume(&mut self, now_ns: u64, dice: &mut dyn Dice) {
         let ids: Vec<ConnectionId> = self.connections.keys().copied().collect();
         for connection in ids {
@@ -329,7 +329,7 @@ impl Net {
     }
 }
 
-/// Returns the address from which a host sends to `target`.
+/// Returns the source address for messages from a host to `target`.
 pub(crate) fn source_ip(host: HostId, target: Ipv4Addr) -> Ipv4Addr {
     let is_local = target.is_loopback() || target.is_unspecified();
     if is_local { Ipv4Addr::LOCALHOST } else { ip_of(host) }

@@ -9,7 +9,7 @@
 //!                 stalled: the route is blocked
 //! ```
 //!
-//! 1. The window has room. It counts the bytes that the peer has not read.
+//! 1. Requires room in the window, which counts the bytes that the peer has not read.
 //! 2. After the latency of the link. A lost segment arrives later. No segment overtakes another.
 //! 3. If the end is closed, the sender gets a reset.
 //! 4. The reader makes room in the window.
@@ -23,7 +23,7 @@ use crate::driver::io_readiness::Readiness;
 use crate::sim::oracle::{ChoiceKind, HostId};
 use rustix::io::Errno;
 
-/// The number of bytes that the peer need not have read.
+/// The most bytes in flight or unread by the peer.
 pub(crate) const WINDOW: usize = 64 * 1024;
 
 /// The probability that a read or write transfers less than it could, in millionths.
@@ -31,7 +31,7 @@ const SHORT_IO: u32 = 125_000;
 
 pub(super) const BOTH_CLOSED: Readiness = Readiness(Readiness::READ.0 | Readiness::WRITE.0);
 
-/// Chooses how much of `len` possible bytes a transfer moves: seldom fewer than all.
+/// Chooses how many of `len` possible bytes to transfer, usually all.
 fn shortened(len: usize, host: HostId, dice: &mut dyn Dice) -> usize {
     if len > 1 && dice.chance(ChoiceKind::ShortIo, host, SHORT_IO) {
         1 + dice.choose(ChoiceKind::ShortIo, host, len as u64 - 1) as usize
@@ -47,7 +47,7 @@ impl Net {
         Ok(&mut connection.ends[id.side])
     }
 
-    /// Writes bytes. Returns how many, at least 1 unless `bytes` is empty.
+    /// Writes bytes and returns their number, which is at least 1 unless `bytes` is empty.
     pub(crate) fn write(
         &mut self,
         id: EndId,
@@ -81,7 +81,7 @@ impl Net {
         Ok(count)
     }
 
-    /// Reads bytes into `sink`, which takes up to `len`. `peeks`: they stay where they are.
+    /// Reads up to `len` bytes into `sink`. If `peeks`, the bytes stay in the receive buffer.
     pub(crate) fn read(
         &mut self,
         id: EndId,
@@ -93,7 +93,7 @@ impl Net {
         let connection = self.connections.get_mut(&id.connection).ok_or(Errno::NOTCONN)?;
         let end = &mut connection.ends[id.side];
         if end.received.is_empty() && end.has_ended && !connection.is_unix {
-            // The end of the stream comes before an error that follows it, as on Linux.
+            // The end of the stream precedes a later error, as on Linux.
             return Ok(0);
         }
         if end.received.is_empty() || len == 0 {
@@ -116,7 +116,7 @@ impl Net {
             return Ok(count);
         }
         end.received.drain(..count);
-        // A caller that gets less than it asked for takes the buffer to be empty.
+        // A caller that gets less than it requested assumes that the buffer is empty.
         if !end.received.is_empty() {
             self.set_ready(socket, Readiness::READABLE);
         } else if end.has_ended || end.is_reset {
@@ -126,12 +126,12 @@ impl Net {
         Ok(count)
     }
 
-    /// Tells the peer that this end has read `count` bytes.
+    /// Reports to the peer that this end has read `count` bytes.
     fn make_room(&mut self, id: EndId, count: usize) {
         let Some(connection) = self.connections.get_mut(&id.connection) else { return };
         let (route, is_unix) = (connection.route(id.side), connection.is_unix);
         let writer = &connection.ends[1 - id.side];
-        // A writer with much room does not notice when it gets more.
+        // A writer with much room would not notice more of it.
         let is_noticed = writer.is_write_blocked || writer.unread > WINDOW / 2;
         if is_unix || self.links.is_immediate(route) {
             self.open_window(id, count);
@@ -143,7 +143,7 @@ impl Net {
         }
     }
 
-    /// Lets the peer of this end write this number of bytes more.
+    /// Adds `count` bytes to the window of this end's peer.
     pub(crate) fn arrive_window(&mut self, id: EndId, count: usize) {
         let Some(connection) = self.connections.get_mut(&id.connection) else { return };
         let route = connection.route(id.side);
@@ -165,7 +165,7 @@ impl Net {
         }
     }
 
-    /// Ends the stream that this end writes.
+    /// Shuts down the write half of this end.
     pub(crate) fn shut_down_write(
         &mut self,
         id: EndId,
@@ -185,7 +185,7 @@ impl Net {
         Ok(())
     }
 
-    /// Closes an end, whose socket is gone.
+    /// Closes an end whose socket is gone.
     pub(crate) fn close_end(&mut self, id: EndId, how: Closing, now_ns: u64, dice: &mut dyn Dice) {
         let Some(connection) = self.connections.get_mut(&id.connection) else { return };
         if connection.is_unix {
@@ -195,7 +195,7 @@ impl Net {
         end.socket = None;
         let was_open = !std::mem::replace(&mut end.is_closed, true) && !end.is_reset;
         if was_open && !end.is_established {
-            // Nothing tells the peer of it, as on Linux.
+            // The peer is not notified, as on Linux.
             end.drop_stalled();
             self.stop_timers(id);
             self.abandon_request(id.connection);
@@ -210,7 +210,7 @@ impl Net {
         self.remove_if_over(id);
     }
 
-    /// Closes an end of a Unix stream. Its peer can read what was sent, and write no more.
+    /// Closes an end of a Unix stream. Its peer can read the bytes that were sent, but not write.
     fn close_unix_end(&mut self, id: EndId, resets: bool) {
         let Some(connection) = self.connections.get_mut(&id.connection) else { return };
         let end = &mut connection.ends[id.side];
@@ -237,7 +237,7 @@ impl Net {
     }
 }
 
-/// The way between the ends.
+/// Sending and delivering segments.
 impl Net {
     /// Sends a segment from this end to its peer.
     pub(crate) fn transmit(
@@ -253,7 +253,7 @@ impl Net {
         self.dispatch_segment(id, number, segment, now_ns, dice);
     }
 
-    /// Puts a segment on its way, or lets it wait for the route.
+    /// Sends a segment on its route, or stalls it if the route is blocked.
     fn dispatch_segment(
         &mut self,
         id: EndId,
@@ -279,7 +279,7 @@ impl Net {
         }
     }
 
-    /// Takes a segment off the wire.
+    /// Handles the arrival of a segment.
     pub(crate) fn arrive_segment(
         &mut self,
         id: EndId,
@@ -295,13 +295,14 @@ impl Net {
             return self.stall(id, number, segment);
         }
         self.deliver_in_order(id, number, segment, now_ns, dice);
-        // Without the way back, the acknowledgement is lost.
+        // While the way back is blocked, the acknowledgement is lost.
         if self.links.blocked((route.1, route.0)).is_some() {
             self.begin_stall(id);
         }
     }
 
-    /// Delivers a segment and those that were waiting for it. Keeps it if an earlier one is missing.
+    /// Delivers a segment and its successors that arrived early. Keeps the segment if an earlier one
+    /// is missing.
     fn deliver_in_order(
         &mut self,
         id: EndId,
@@ -323,7 +324,7 @@ impl Net {
         }
     }
 
-    /// Lets a segment of this end wait for the route.
+    /// Keeps a segment of this end until the route is open.
     fn stall(&mut self, id: EndId, number: u64, segment: Segment) {
         self.log_segment(Passage::Stalled, id, &segment);
         if let Ok(end) = self.end_mut(id) {
@@ -332,7 +333,7 @@ impl Net {
         self.begin_stall(id);
     }
 
-    /// Sends what has waited, if the route is open again.
+    /// Sends the stalled segments of this end if the route is open again.
     pub(crate) fn resume_end(&mut self, id: EndId, now_ns: u64, dice: &mut dyn Dice) {
         let Some(connection) = self.connections.get_mut(&id.connection) else { return };
         let (there, back) = (connection.route(id.side), connection.route(1 - id.side));
@@ -364,7 +365,7 @@ impl Net {
         }
     }
 
-    /// Lets a segment that `id` has sent arrive at the peer.
+    /// Delivers a segment of `id` to its peer.
     fn deliver(&mut self, id: EndId, segment: Segment, now_ns: u64, dice: &mut dyn Dice) {
         self.log_segment(Passage::Arrived, id, &segment);
         let peer = id.peer();
@@ -406,7 +407,7 @@ impl Net {
     }
 }
 
-/// Hashes bytes that arrive.
+/// Hashes the bytes of a delivery.
 pub(crate) fn hash_of(bytes: &[u8]) -> u64 {
     let mut hash = bytes.len() as u64;
     for chunk in bytes.chunks(8) {

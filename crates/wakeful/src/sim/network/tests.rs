@@ -1,4 +1,4 @@
-//! Tests of the network without a runtime: messages are taken from the outbox by hand.
+//! Tests of the network without a runtime: the tests deliver messages from the outbox.
 
 use super::connection::Closing;
 use super::links::Blocked;
@@ -16,7 +16,7 @@ const A: HostId = HostId(1);
 const B: HostId = HostId(2);
 const MS: u64 = 1_000_000;
 
-/// Gives the scripted answers, by kind, and 0 afterwards.
+/// Returns the scripted answers for each kind, then 0.
 #[derive(Default)]
 struct Scripted(BTreeMap<ChoiceKind, Vec<u64>>);
 
@@ -33,7 +33,7 @@ impl Dice for Scripted {
     }
 }
 
-/// A network whose messages arrive when the test says so.
+/// A network whose messages arrive when the test lets them.
 #[derive(Default)]
 struct Fixture {
     net: Net,
@@ -53,7 +53,7 @@ impl Fixture {
         self.dice.0.insert(kind, values.to_vec());
     }
 
-    /// Calls the network. Keeps what it sends.
+    /// Calls the network, and keeps the messages that it sends.
     fn call<R>(&mut self, f: impl FnOnce(&mut Net, u64, &mut dyn Dice) -> R) -> R {
         let result = f(&mut self.net, self.now_ns, &mut self.dice);
         for (after_ns, _, number) in std::mem::take(&mut self.net.out.sent) {
@@ -62,7 +62,7 @@ impl Fixture {
         result
     }
 
-    /// Lets everything arrive that is due within this time.
+    /// Advances the time, and delivers the messages that are due.
     fn pass(&mut self, ns: u64) {
         let end = self.now_ns + ns;
         loop {
@@ -88,7 +88,7 @@ impl Fixture {
         SocketAddrV4::new(ip_of(host), port)
     }
 
-    /// Returns a listener of host B, and a connection to it: the ends of A and B.
+    /// Returns a listener on host B, and the two ends of a connection to it.
     fn connect(&mut self) -> (SocketId, [SocketId; 2]) {
         let listener = self.net.open(B, SocketKind::Tcp);
         self.net.bind(listener, Self::addr(B, 80)).unwrap();
@@ -199,7 +199,7 @@ fn what_both_have_closed_is_forgotten() {
 fn a_client_that_gives_up_frees_its_place_in_the_backlog() {
     let mut it = Fixture::new();
     let (listener, _) = it.connect();
-    // It takes 0.5 ms each way: the client gives up before the request arrives, or after.
+    // The latency is 0.5 ms: the client gives up before the request arrives, or afterwards.
     for after_ns in (0..30).map(|step| step * MS / 30) {
         let client = it.net.open(A, SocketKind::Tcp);
         let target = Fixture::addr(B, 80);

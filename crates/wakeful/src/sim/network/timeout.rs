@@ -1,26 +1,26 @@
-//! Time limits of connections, and how an end fails.
+//! Time limits of connections, and the failure of an end.
 //!
-//! - An end that connects has 127 s. Nothing but the answer of its peer stops that timer.
-//! - An end that has answered a request waits 63 s for the confirmation.
-//! - An end whose segments or window probes do not get through has 924.6 s. It starts anew with each
-//!   partition.
+//! - An end that connects has 127 s. Only its peer's answer stops that timer.
+//! - An end that answered a request waits 63 s for the confirmation.
+//! - An end whose segments or window probes do not get through has 924.6 s. Each partition starts a
+//!   new limit.
 
 use super::state::{Dice, EndId, Message, Net};
 use super::stream::BOTH_CLOSED;
 use crate::driver::io_readiness::Readiness;
 use rustix::io::Errno;
 
-/// A connection ends when its segments did not get through for this time: 924.6 s, as on Linux.
+/// The limit for a connection whose segments do not get through: 924.6 s, as on Linux.
 pub(crate) const STALL_LIMIT_NS: u64 = 924_600_000_000;
 
-/// An attempt to connect ends after this time: 127 s, as on Linux.
+/// The limit for a connection attempt: 127 s, as on Linux.
 pub(crate) const CONNECT_LIMIT_NS: u64 = 127_000_000_000;
 
-/// A listener's host repeats its answer for this time: 63 s, as on Linux.
+/// How long a listener's host repeats its answer: 63 s, as on Linux.
 pub(crate) const ANSWER_LIMIT_NS: u64 = 63_000_000_000;
 
 impl Net {
-    /// Starts the time that the handshake of this end may take, unless it is over.
+    /// Starts the handshake timer of this end, unless its handshake is over.
     pub(super) fn start_handshake_timer(&mut self, id: EndId) {
         let Some(connection) = self.connections.get(&id.connection) else { return };
         let (is_open, limit_ns) = match id.side {
@@ -35,7 +35,7 @@ impl Net {
         }
     }
 
-    /// Starts the time after which this end gives up, unless it runs.
+    /// Starts the stall timer of this end, unless it is running.
     pub(super) fn begin_stall(&mut self, id: EndId) {
         let Some(connection) = self.connections.get(&id.connection) else { return };
         let end = &connection.ends[id.side];
@@ -51,7 +51,7 @@ impl Net {
         }
     }
 
-    /// Starts the time after which this end gives up, if a route between the ends is blocked.
+    /// Starts the stall timer of this end if a route between the ends is blocked.
     pub(super) fn begin_stall_if_blocked(&mut self, id: EndId) {
         let Some(connection) = self.connections.get(&id.connection) else { return };
         let routes = [connection.route(0), connection.route(1)];
@@ -60,7 +60,7 @@ impl Net {
         }
     }
 
-    /// Stops the time after which this end gives up: its segments get through again.
+    /// Stops the stall timer of this end, because its segments get through again.
     pub(super) fn end_stall(&mut self, id: EndId) {
         let timer = self.end_mut(id).ok().and_then(|end| end.stall_timer.take());
         if let Some(timer) = timer {
@@ -77,7 +77,7 @@ impl Net {
         }
     }
 
-    /// Gives up: a time limit of this end has passed.
+    /// Handles an expired timer of this end, which gives up.
     pub(crate) fn expire(&mut self, id: EndId, now_ns: u64, dice: &mut dyn Dice) {
         let Some(connection) = self.connections.get(&id.connection) else { return };
         if id.side == 1 && connection.listener.is_some() {
@@ -87,7 +87,7 @@ impl Net {
         }
     }
 
-    /// Ends the connection for this end, which cannot tell its peer.
+    /// Fails this end without a message to its peer.
     pub(crate) fn fail_end(&mut self, id: EndId, error: Errno, now_ns: u64, dice: &mut dyn Dice) {
         self.stop_timers(id);
         let Ok(end) = self.end_mut(id) else { return };
