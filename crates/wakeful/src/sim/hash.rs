@@ -1,20 +1,19 @@
-//! The rolling hash of a simulated run, which two equal runs share.
+//! The rolling hash of a simulated run, which is equal for equal runs.
 //!
-//! Each event of a run goes into one 64-bit hash: a poll, a jump of the clock, bytes that arrive. Two
-//! runs with equal hashes made the same steps. Where the hashes differ, [`first_difference`] finds the
-//! first event that differs:
+//! One 64-bit hash covers all events of a run: polls, clock advances, bytes that arrive. Two runs with
+//! equal hashes made the same steps. If the hashes differ, [`first_difference`] finds the first event
+//! that differs:
 //!
-//! - The hash after every [`BLOCK`] events is kept. So two runs of any length can be compared block by
-//!   block.
-//! - The events of a *window* are kept as well, if one is set. A run that is repeated with a window at
-//!   the first block that differs tells the event.
+//! - The hash after every [`BLOCK`] events is kept, so two runs of any length can be compared by block.
+//! - The events of a *window* are kept as well, if one is set. Two runs that are repeated with a window
+//!   at the first block that differs show the event.
 
 use crate::sim::oracle::HostId;
 use std::fmt;
 use std::panic::Location;
 use std::time::Duration;
 
-/// The number of events between two hashes that are kept.
+/// The number of events per kept hash.
 pub(crate) const BLOCK: u64 = 256;
 
 /// The kind of an event.
@@ -27,33 +26,33 @@ pub(crate) enum EventKind {
     PollBlockOn,
     /// The clock moves to the event's time.
     Advance,
-    /// A timer of the host has fired. The payload is how many.
+    /// Timers of the host fired. The payload is their number.
     Timers,
     /// An entry of the event heap fires. The payload is its token.
     Event,
     /// A choice of the runtime or of the program was made. The payload is its value.
     Choice,
-    /// A host starts, stops or is killed. The payload says which.
+    /// A host starts, stops, pauses or resumes. The payload says which.
     Host,
     /// Bytes or a datagram arrive. The payload is their hash.
     Delivery,
-    /// Routes are blocked or opened. The payload says whether any is blocked.
+    /// Routes are blocked or opened. The payload says whether any route is still blocked.
     Network,
 }
 
 /// One event of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
-    /// The number of polls and jumps of the clock before it.
+    /// The number of polls and clock advances before the event.
     pub(crate) step: u64,
     /// The time of the world.
     pub(crate) at_ns: u64,
     pub(crate) host: HostId,
-    /// The task that it concerns; 0 for none.
+    /// The task that the event concerns, or 0.
     pub(crate) task: u64,
     pub(crate) kind: EventKind,
     pub(crate) payload: u64,
-    /// Where in the program it happened. Not part of the hash.
+    /// The site in the program, which is not part of the hash.
     pub(crate) site: Option<&'static Location<'static>>,
 }
 
@@ -93,7 +92,7 @@ pub(crate) struct RunHash {
     events: u64,
     /// The hash after each full block of events.
     blocks: Vec<u64>,
-    /// The number of the first event that is kept, and how many are.
+    /// The number of the first event to keep, and how many to keep.
     window: Option<(u64, usize)>,
     kept: Vec<Event>,
 }
@@ -106,7 +105,7 @@ fn mix(hash: u64, word: u64) -> u64 {
 }
 
 impl RunHash {
-    /// `window`: the number of the first event that is kept, and how many are kept from there on.
+    /// Creates a hash that keeps the events of `window`: the number of the first one, and how many.
     pub(crate) fn new(window: Option<(u64, usize)>) -> Self {
         Self { hash: 0, events: 0, blocks: Vec::new(), window, kept: Vec::new() }
     }
@@ -133,7 +132,7 @@ impl RunHash {
         self.window == Some(Self::ALL)
     }
 
-    /// Returns the events that are kept.
+    /// Returns the events of the window so far.
     pub(crate) fn kept(&self) -> &[Event] {
         &self.kept
     }
@@ -144,17 +143,17 @@ impl RunHash {
     }
 }
 
-/// Where two runs differ for the first time.
+/// The first difference between two runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Difference {
-    /// At this event. `None` stands for the end of a run.
+    /// The runs differ at this event. `None` is the end of a run.
     Event(Option<Event>, Option<Event>),
-    /// At one of the events from this number on, within a block that was not kept. A repetition of both
-    /// runs with a window of [`BLOCK`] events from there on tells which.
+    /// The runs differ in an event from this number on, in a block that was not kept. Repeating both
+    /// runs with a window of [`BLOCK`] events from there shows the event.
     Block(u64),
 }
 
-/// Returns where two runs differ for the first time. `None` if they are equal.
+/// Returns the first difference between two runs, or `None` if they are equal.
 pub(crate) fn first_difference(one: &RunHash, other: &RunHash) -> Option<Difference> {
     if (one.hash, one.events) == (other.hash, other.events) {
         return None;

@@ -1,18 +1,17 @@
-//! The oracle: every choice of a simulated run is made here, recorded, and can be replayed.
+//! The oracle: makes, records and replays every choice of a simulated run.
 //!
-//! - [`ChoiceKind`] says what is chosen, [`Choice`] among what.
-//! - A [`Strategy`] makes the choice. [`Fifo`] always takes the benign one, [`Random`] any.
+//! - [`ChoiceKind`] names the subject of a choice, and [`Choice`] has its range.
+//! - A [`Strategy`] makes the choice. [`Fifo`] always takes the benign one, [`Random`] takes any.
 //!   [`Replay`] repeats the choices of another run.
-//! - [`Choices`] lists what was chosen, without the benign choices. It is the recording, the input of a
-//!   replay, and what a shrinker makes smaller.
+//! - [`Choices`] lists the choices of a run except the benign ones. It is the recording of a run, the
+//!   input of a replay, and the list that shrinking reduces.
 //!
-//! **Choice 0 is always benign**: the oldest task, the full budget, the least latency, no fault. So an
-//! empty list of choices is the run in which nothing unusual happens, and a shorter list is a simpler
-//! run.
+//! **Choice 0 is always benign**: the oldest task, the full budget, the lowest latency, no fault. So
+//! the empty list of choices is the run without unusual events, and a shorter list is a simpler run.
 //!
-//! Each pair of kind and host has a *stream*: a generator and a counter of its own. A choice is
-//! identified by its stream and its number in that stream. So a choice that is added or removed in one
-//! stream leaves the choices of all other streams as they are.
+//! Each pair of kind and host has a *stream*, with its own generator and counter. A choice is
+//! identified by its stream and its number in that stream. So adding or removing a choice in one stream
+//! does not affect the choices of other streams.
 
 use crate::sys::rng::Rng;
 use std::collections::BTreeMap;
@@ -20,12 +19,12 @@ use std::fmt;
 use std::panic::Location;
 use std::str::FromStr;
 
-/// The number of a host in its world. It stays the same when the host is restarted.
+/// The number of a host in its world, which restarts keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct HostId(pub(crate) u32);
 
 impl HostId {
-    /// Stands for the world itself, in choices that belong to no host.
+    /// The world itself, for choices that belong to no host.
     pub(crate) const WORLD: HostId = HostId(0);
     /// The host whose `block_on` runs the simulation.
     pub(crate) const FIRST: HostId = HostId(1);
@@ -37,7 +36,7 @@ impl HostId {
 
 macro_rules! choice_kinds {
     ($($(#[$doc:meta])* $kind:ident = $name:literal,)+) => {
-        /// What a choice decides.
+        /// The subject of a choice.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub(crate) enum ChoiceKind {
@@ -58,15 +57,15 @@ macro_rules! choice_kinds {
 }
 
 choice_kinds! {
-    /// The host that runs next. 0 is the host that has been ready for the longest time.
+    /// The host that runs next. 0 is the host that has been ready the longest.
     Host = "host",
     /// The task of a host that is polled next. 0 is the oldest in the queue.
     Task = "task",
     /// The budget of a poll. 0 is the full budget; `k` ends the poll at its `k`-th ready operation.
     Budget = "budget",
-    /// A random number of the runtime: the first branch of `select!`, for example.
+    /// A random number of the runtime, such as the first branch of `select!`.
     Pick = "pick",
-    /// The time that a message takes. 0 is the least.
+    /// The latency of a message. 0 is the lowest.
     Latency = "latency",
     /// A message is lost.
     Loss = "loss",
@@ -74,9 +73,9 @@ choice_kinds! {
     Duplicate = "duplicate",
     /// A datagram is overtaken by others.
     Reorder = "reorder",
-    /// A read or write transfers less than it could. 0 is all of it.
+    /// A read or write transfers less than it could. 0 is a full transfer.
     ShortIo = "short_io",
-    /// A fault of a host or of the network. 0 is none.
+    /// A fault of a host or of the network. 0 is no fault.
     Fault = "fault",
     /// A choice of the simulated program.
     User = "user",
@@ -84,26 +83,26 @@ choice_kinds! {
 
 const KINDS: usize = ChoiceKind::ALL.len();
 
-/// One choice, as a [`Strategy`] sees it.
+/// One choice, as seen by a [`Strategy`].
 pub(crate) struct Choice<'a> {
     pub(crate) kind: ChoiceKind,
     pub(crate) host: HostId,
     /// The number of the choice in its stream, from 0.
     pub(crate) number: u32,
     pub(crate) range: Range<'a>,
-    /// The task for which the choice is made; 0 for none.
+    /// The task for which the choice is made, or 0.
     pub(crate) task: u64,
 }
 
-/// What a choice is made among.
+/// The possible values of a choice.
 #[derive(Clone, Copy)]
 pub(crate) enum Range<'a> {
-    /// The numbers below this one, all alike.
+    /// The numbers below this one, with equal probabilities.
     Below(u64),
     /// 0 or 1, where 1 has this probability in millionths.
     Chance(u32),
-    /// Candidates in order of age. The function returns what identifies one during the whole run: a
-    /// host or a task.
+    /// Candidates, oldest first. The function returns the identity of a candidate, a host or a task,
+    /// which is stable during the run.
     Candidates(u64, &'a dyn Fn(u64) -> u64),
 }
 
@@ -120,10 +119,10 @@ impl Range<'_> {
 
 /// Makes the choices of a run.
 ///
-/// Equal choices in an equal order give equal values: a strategy draws only from the generators that it
-/// is given, and reads neither addresses nor the real time.
+/// Equal choices in an equal order must give equal values. So a strategy draws only from the generators
+/// that it is given, and reads neither addresses nor the real time.
 pub(crate) trait Strategy: Send {
-    /// Returns the name with its parameters, as a failure prints it.
+    /// Returns the name with parameters, for the text of a failure.
     fn name(&self) -> String;
 
     /// Returns a value below `choice.range.len()`, which is at least 2.
@@ -146,7 +145,7 @@ impl Strategy for Fifo {
     }
 }
 
-/// Makes any choice, each with the same probability, but cuts budgets only in some of the polls.
+/// Makes any choice, each with the same probability, but cuts the budget of only some polls.
 #[derive(Debug)]
 pub(crate) struct Random {
     /// The probability that the budget of a poll is cut, in millionths.
@@ -187,17 +186,17 @@ pub(crate) fn parse_seed(text: &str) -> Result<u64, String> {
     seed.map_err(|_| format!("{text:?} is not a seed, such as 0x51e3"))
 }
 
-/// Returns whether an event of this probability, in millionths, happens.
+/// Returns true with this probability, in millionths.
 pub(crate) fn is_drawn(rng: &mut Rng, probability: u32) -> bool {
     rng.below(1_000_000) < probability
 }
 
-/// Returns a number below `len`, which is not 0.
+/// Returns a random number below `len`, which must not be 0.
 pub(crate) fn below(rng: &mut Rng, len: u64) -> u64 {
     ((u128::from(rng.next_u64()) * u128::from(len)) >> 64) as u64
 }
 
-/// Repeats the choices of another run. What that run did not choose is benign.
+/// Repeats the choices of another run. All other choices are benign.
 #[derive(Debug)]
 pub(crate) struct Replay {
     choices: BTreeMap<(ChoiceKind, HostId, u32), u64>,
@@ -217,12 +216,12 @@ impl Strategy for Replay {
 
     fn choose(&mut self, choice: &Choice<'_>, _rng: &mut Rng) -> u64 {
         let value = self.choices.get(&(choice.kind, choice.host, choice.number));
-        // After a change of the program there may be fewer candidates.
+        // A changed program may have fewer candidates.
         value.map_or(0, |value| (*value).min(choice.range.len() - 1))
     }
 }
 
-/// A choice that was made, and was not the benign one.
+/// A choice that was made and was not benign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MadeChoice {
     pub(crate) kind: ChoiceKind,
@@ -230,17 +229,17 @@ pub(crate) struct MadeChoice {
     /// The number of the choice in its stream.
     pub(crate) number: u32,
     pub(crate) value: u64,
-    /// The step of the run in which it was made. 0 if it was read from a text.
+    /// The step of the run in which the choice was made, or 0 if it was parsed from text.
     pub(crate) step: u64,
-    /// The task or host that was chosen, or the task for which it was made; 0 for none.
+    /// The chosen task or host, or the task for which the choice was made, or 0.
     pub(crate) task: u64,
-    /// Where in the program it was made, if that is known.
+    /// The site in the program that made the choice, if known.
     pub(crate) site: Option<&'static Location<'static>>,
 }
 
 /// The choices of a run that were not benign, in the order in which they were made.
 ///
-/// As text, each choice is a line with its kind, host, number and value. Lines that begin with `#` are
+/// As text, each choice is a line with its kind, host, number and value. Lines that start with `#` are
 /// comments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Choices(pub(crate) Vec<MadeChoice>);
@@ -287,7 +286,7 @@ fn parse_choice(line: &str) -> Option<MadeChoice> {
 #[derive(Clone, Copy)]
 struct Stream {
     rng: Rng,
-    /// How many choices were made.
+    /// The number of choices that were made.
     made: u32,
 }
 
@@ -295,10 +294,10 @@ struct Stream {
 pub(crate) struct Oracle {
     seed: u64,
     strategy: Box<dyn Strategy>,
-    /// The streams of each host, by its number.
+    /// The streams of each host, indexed by [`HostId`].
     streams: Vec<[Stream; KINDS]>,
     made: Choices,
-    /// How many choices were made, benign ones included.
+    /// The number of choices that were made, including benign ones.
     count: u64,
 }
 
@@ -307,9 +306,8 @@ impl Oracle {
         Self { seed, strategy, streams: Vec::new(), made: Choices::default(), count: 0 }
     }
 
-    /// Chooses a value from `range`, and records it. A choice without an alternative is not counted.
-    ///
-    /// `context` is what the recording says about the choice.
+    /// Chooses a value from `range`, and records it with `context`. A choice without an alternative is
+    /// not counted.
     pub(crate) fn choose(
         &mut self,
         kind: ChoiceKind,
@@ -346,7 +344,7 @@ impl Oracle {
             self.streams.push(std::array::from_fn(|kind| {
                 let mut rng =
                     Rng::from_seed(self.seed ^ host.rotate_left(32) ^ (kind as u64) << 56);
-                // The streams of neighbouring seeds begin unlike after one more round.
+                // One more round gives the streams of neighbouring seeds unrelated starts.
                 Stream { rng: Rng::from_seed(rng.next_u64()), made: 0 }
             }));
         }
@@ -362,18 +360,18 @@ impl Oracle {
         &self.made
     }
 
-    /// Takes the choices so far that were not benign.
+    /// Takes the choices so far that were not benign, for the result of the run.
     pub(crate) fn take_made(&mut self) -> Choices {
         std::mem::take(&mut self.made)
     }
 
-    /// Returns how many choices were made so far, benign ones included.
+    /// Returns the number of choices so far, including benign ones.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 }
 
-/// What the recording says about a choice, besides its value.
+/// The data that is recorded about a choice in addition to its value.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ChoiceContext {
     pub(crate) step: u64,

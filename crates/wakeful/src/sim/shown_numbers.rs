@@ -1,10 +1,10 @@
-//! The numbers of resources in the texts of a run.
+//! Numbers resources in the texts of a run.
 //!
-//! Outside of simulations, a lock or a channel is shown by an address. Addresses differ between
-//! processes, but two processes that make the same run have to print the same text. So a run counts the
-//! resources that its texts show: the first one is `#1`.
+//! Outside of simulations, a lock or a channel is shown by its address. Addresses differ between processes,
+//! but two processes that make the same run must print the same text. So a run numbers the resources that its
+//! texts show, starting with `#1`.
 //!
-//! A thread makes one run at a time, so the numbers belong to the thread.
+//! A thread makes one run at a time, so the numbers are thread-local.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,18 +14,18 @@ use std::collections::BTreeMap;
 struct Numbers(BTreeMap<u64, usize>);
 
 thread_local! {
-    /// The numbers of the present run. `None` outside of runs. Boxed, so that it has no words without a value:
-    /// those would differ after each run (`sys::thread_image`).
+    /// The numbers of the current run, or `None` outside of runs. Boxed, so that it has no uninitialized
+    /// words, which would differ after each run (`sys::thread_image`).
     static SHOWN: RefCell<Option<Box<Numbers>>> = const { RefCell::new(None) };
 }
 
-/// Makes the calling thread count the resources that its texts show. Forgets those of an earlier run.
+/// Starts numbering the resources that the calling thread's texts show. Forgets the numbers of earlier runs.
 #[cfg(all(feature = "rt", feature = "sync"))]
 pub(super) fn start_run() {
     SHOWN.set(Some(Box::default()));
 }
 
-/// Returns the text for the resource with this address: a count in a run, else the address.
+/// Returns the text for the resource with this address: its number in a run, otherwise the address.
 pub(crate) fn text_of(address: u64) -> String {
     let count = |shown: &RefCell<Option<Box<Numbers>>>| {
         let mut shown = shown.borrow_mut();
@@ -33,7 +33,7 @@ pub(crate) fn text_of(address: u64) -> String {
         let next = shown.0.len() + 1;
         Some(*shown.0.entry(address).or_insert(next))
     };
-    // A thread that ends shows addresses.
+    // A thread that is exiting shows addresses.
     let number = SHOWN.try_with(count).ok().flatten();
     number.map_or_else(|| format!("#{address:x}"), |number| format!("#{number}"))
 }

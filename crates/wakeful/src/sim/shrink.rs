@@ -1,18 +1,18 @@
-//! Shrinking: finds few choices that still make the run fail in its way.
+//! Shrinking: finds a short list of choices with which the run still fails in the same way.
 //!
-//! Shrinking is *zeroing*. A choice that is left out of a replay is the benign one, so every subset of
-//! the choices is a run, and the empty set is the run in which nothing unusual happens. A pass tries:
+//! Shrinking is *zeroing*. A choice that a replay leaves out is benign, so every subset of the choices is
+//! a run, and the empty subset is the run without unusual events. A pass tries:
 //!
 //! 1. to leave out all choices of a kind, then all of a host;
 //! 2. to leave out spans of the run: halves, quarters, down to single choices;
-//! 3. to lower the values that are left.
+//! 3. to lower the values of the remaining choices.
 //!
-//! A choice is known by its number in its stream. Without a poll that was cut short, the host has one poll
-//! less, so the numbers of its later choices are too high. If a run without some cuts does not fail, it
-//! is tried with lower numbers too.
+//! A choice is identified by its number in its stream. Without a cut poll, the host has one poll less, so
+//! the numbers of its later choices are too high. If a run without some cuts does not fail, it is tried
+//! with lower numbers too.
 //!
-//! What a run has really chosen replaces the list after each success: choices that the shorter run never
-//! came to are gone as well. Passes are repeated until one of them changes nothing.
+//! After each success, the choices that the run really made replace the list, so choices that the shorter
+//! run did not reach are removed as well. Passes are repeated until one of them changes nothing.
 
 use super::oracle::{ChoiceKind, Choices, MadeChoice};
 use std::ops::Range;
@@ -20,21 +20,21 @@ use std::ops::Range;
 /// The result of one replay.
 #[derive(Debug)]
 pub(crate) enum Attempt {
-    /// It fails in the same way, and made these choices.
+    /// The run fails in the same way, and made these choices.
     Fails(Choices),
-    /// It does not fail, or fails in another way.
+    /// The run does not fail, or fails in another way.
     Passes,
-    /// It was not run: the limit of runs or of time is reached.
+    /// The run was not made, because the limit of runs or of time is reached.
     OutOfRuns,
 }
 
 /// The limit of runs or of time is reached.
 struct Stopped;
 
-/// Returns a list of choices with which `replay` still fails: as short as it could be made.
+/// Returns the shortest list of choices found with which `replay` still fails.
 pub(crate) fn shrink(choices: Choices, replay: &mut dyn FnMut(&Choices) -> Attempt) -> Choices {
     let mut shrinker = Shrinker { choices, replay };
-    // `Stopped` ends the search early. The best list so far counts then.
+    // `Stopped` ends the search early, with the best list so far.
     while let Ok(true) = shrinker.pass() {}
     shrinker.choices
 }
@@ -46,7 +46,7 @@ struct Shrinker<'a> {
 }
 
 impl Shrinker<'_> {
-    /// Returns whether the pass has made the list smaller.
+    /// Makes one pass. Returns whether it made the list smaller.
     fn pass(&mut self) -> Result<bool, Stopped> {
         let before = self.choices.clone();
         self.leave_out_groups(|choice| choice.kind as u64)?;
@@ -56,7 +56,7 @@ impl Shrinker<'_> {
         Ok(weight(&self.choices) < weight(&before))
     }
 
-    /// Replays these choices instead. Returns whether the run still fails.
+    /// Replays these choices. Returns whether the run still fails.
     fn attempt(&mut self, choices: Vec<MadeChoice>) -> Result<bool, Stopped> {
         match (self.replay)(&Choices(choices)) {
             Attempt::Fails(made) if weight(&made) < weight(&self.choices) => {
@@ -83,8 +83,8 @@ impl Shrinker<'_> {
         Ok(())
     }
 
-    /// Leaves out spans, from the end of the run to its beginning: what happens after the cause of the
-    /// failure is mostly needless.
+    /// Leaves out spans, from the end of the run to its start, since events after the cause of the failure
+    /// are mostly unnecessary.
     fn leave_out_spans(&mut self) -> Result<(), Stopped> {
         let mut len = self.choices.0.len();
         while len > 0 {
@@ -110,8 +110,8 @@ impl Shrinker<'_> {
         self.choices.0.get(span).is_some_and(|it| it.iter().any(is_cut))
     }
 
-    /// Returns the choices without a span. The later choices of these kinds get the numbers that they have
-    /// if each cut of the span was a poll more.
+    /// Returns the choices without a span. Later choices of the kinds in `shifted` are renumbered as if
+    /// each cut in the span had added a poll.
     fn without(&self, span: Range<usize>, shifted: &[ChoiceKind]) -> Vec<MadeChoice> {
         let choices = &self.choices.0;
         let end = span.end;
@@ -130,7 +130,7 @@ impl Shrinker<'_> {
         choices[..span.start].iter().copied().chain(later).collect()
     }
 
-    /// Lowers each value, as if all values above a failing one failed too.
+    /// Lowers each value by binary search, assuming that all values above a failing one fail too.
     fn lower_values(&mut self) -> Result<(), Stopped> {
         for at in 0.. {
             let Some(choice) = self.choices.0.get(at) else { break };
@@ -155,8 +155,8 @@ impl Shrinker<'_> {
     }
 }
 
-/// Without a cut, the host has one poll less. It had a choice among tasks only if several were ready, and
-/// likewise the world among hosts.
+/// The kinds of choices to renumber after a cut is left out, since the host has one poll less. The host
+/// chose among tasks only if several were ready, and the world among hosts likewise.
 const SHIFTED: [&[ChoiceKind]; 3] = [
     &[ChoiceKind::Budget],
     &[ChoiceKind::Budget, ChoiceKind::Task],
@@ -167,7 +167,7 @@ fn is_cut(choice: &MadeChoice) -> bool {
     choice.kind == ChoiceKind::Budget
 }
 
-/// What shrinking makes smaller: the number of choices, then the sum of their values.
+/// The measure that shrinking reduces: the number of choices, then the sum of their values.
 fn weight(choices: &Choices) -> (usize, u128) {
     (choices.0.len(), choices.0.iter().map(|choice| u128::from(choice.value)).sum())
 }
@@ -196,7 +196,7 @@ mod tests {
         values
     }
 
-    /// Shrinks the first failing seed. Returns how many choices there were, the result as text, and the
+    /// Shrinks the first failing seed. Returns the original number of choices, the result as text, and the
     /// number of runs.
     fn shrunk(
         fails: impl Fn(&[(ChoiceKind, HostId, u64)]) -> bool,

@@ -1,26 +1,26 @@
 //! Depth-first search: all runs of a tiny program, with a bound on the unusual choices in each.
 //!
-//! A [`Path`] is the choices of one run. [`Path::next`] is that of the next run: the last choice that has
-//! another value gets it, and what came after it is chosen anew.
+//! A [`Path`] lists the choices of one run. [`Path::next`] leads to the next run: it advances the last
+//! choice that has another value, and drops the choices after it.
 
 use crate::sim::oracle::{Choice, ChoiceKind, Range, Strategy};
 use crate::sys::rng::Rng;
 use crate::sys::sync::ignore_poison;
 use std::sync::{Arc, Mutex};
 
-/// A poll is cut at one of its first operations, or not at all.
+/// The number of budgets that are tried: the full budget, and a cut at each of the first operations.
 const CUTS: u64 = 3;
 
-/// The number of values of a wide range that are tried.
+/// The number of values that are tried in a wide range.
 const VALUES: u64 = 4;
 
-/// The choices of one run: each value, and how many there are.
+/// The choices of one run: each value, and the number of possible values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Path(Vec<(u64, u64)>);
 
 impl Path {
-    /// Returns the path of the next run, with at most `bound` choices that are not benign. `None` if
-    /// there is no further one.
+    /// Returns the path of the next run, with at most `bound` choices that are not benign. Returns `None`
+    /// after the last run.
     pub(crate) fn next(mut self, bound: usize) -> Option<Path> {
         while let Some((value, len)) = self.0.pop() {
             let unusual = self.0.iter().filter(|(value, _)| *value > 0).count();
@@ -33,7 +33,7 @@ impl Path {
     }
 }
 
-/// Follows a path, and then makes the benign choice. Records the path of the whole run.
+/// Follows a path, then makes benign choices. Records the path of the whole run.
 pub(crate) struct Dfs {
     bound: usize,
     start: Path,
@@ -41,7 +41,7 @@ pub(crate) struct Dfs {
 }
 
 impl Dfs {
-    /// Returns the strategy of the run that begins with `start`, and where its path will be.
+    /// Creates the strategy of the run that starts with `start`. Returns it with the recorded path.
     pub(crate) fn new(bound: usize, start: Path) -> (Self, Arc<Mutex<Path>>) {
         let path = Arc::default();
         (Self { bound, start, path: Arc::clone(&path) }, path)
@@ -72,7 +72,7 @@ mod tests {
     use crate::sim::oracle::{ChoiceContext, HostId, Oracle};
     use std::collections::BTreeSet;
 
-    /// Enumerates the runs of a program that makes `choices` choices among 3.
+    /// Enumerates the runs of a program that makes `choices` choices with 3 values each.
     fn runs(choices: usize, bound: usize) -> Vec<Vec<u64>> {
         let mut runs = Vec::new();
         let mut next = Some(Path::default());

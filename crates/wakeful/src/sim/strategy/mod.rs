@@ -1,13 +1,13 @@
-//! Strategies: in which order the tasks run, which polls are cut short, and which faults happen.
+//! Strategies: the order of tasks, the polls that are cut short, and the faults that happen.
 //!
 //! - An [`Order`] picks the next host or task: [`InOrder`], [`Uniform`], [`Pct`], [`Delay`], [`Urw`].
 //! - [`Search`] makes all choices of a run with one order, one preemption rate and one set of faults.
 //! - [`swarm`] draws these three from the seed. [`dfs`] enumerates all runs of a tiny program instead.
-//! - [`profile`] measures how long a run is, since pct and urw need to know.
+//! - [`profile`] measures the length of a run, which pct and urw need.
 //!
-//! Every order is *fair*: a candidate that was passed over [`PATIENCE`] times in a row while it was the
-//! oldest is picked. Otherwise a task that yields in a loop until another task has run would starve that
-//! task, and a correct program would seem to hang.
+//! Every order is *fair*: after the oldest candidate was passed over [`PATIENCE`] times in a row, it is
+//! picked. Otherwise a task that yields in a loop until another task has run would starve that task, and a
+//! correct program would seem to hang.
 
 pub(crate) mod dfs;
 pub(crate) mod profile;
@@ -22,10 +22,10 @@ use std::sync::Arc;
 /// How often the oldest candidate may be passed over in a row.
 const PATIENCE: u32 = 128;
 
-/// A million millionths: what happens always.
+/// The probability 1, in millionths.
 const ALWAYS: u32 = 1_000_000;
 
-/// Identifies a host or a task during a run: the host of the choice, and the candidate's identity.
+/// The identity of a host or task during a run: the host of the choice, and the candidate's identity.
 type CandidateId = (HostId, u64);
 
 /// Picks the next host, or the next task of a host.
@@ -33,14 +33,14 @@ pub(crate) trait Order: Send {
     /// Returns the name with its parameters.
     fn name(&self) -> String;
 
-    /// Returns the index of one of these candidates, which are at least two, oldest first.
+    /// Returns the index of one of at least two candidates, which are given oldest first.
     fn pick(&mut self, candidates: &[CandidateId], rng: &mut Rng) -> usize;
 
-    /// Tells that this task is polled, or a task of this host.
+    /// Records a poll of this task, or of a task of this host.
     fn polled(&mut self, _candidate: CandidateId) {}
 }
 
-/// Returns the host and the task whose poll is about to begin, when its budget is chosen.
+/// Returns the host and the task that are about to be polled, from the choice of the poll's budget.
 fn candidates_of_poll(budget: &Choice<'_>) -> [CandidateId; 2] {
     [(HostId::WORLD, u64::from(budget.host.0)), (budget.host, budget.task)]
 }
@@ -73,7 +73,7 @@ impl Order for Uniform {
     }
 }
 
-/// Probabilistic concurrency testing: the candidate with the highest priority runs.
+/// Probabilistic concurrency testing: picks the candidate with the highest priority.
 ///
 /// Priorities are random. At `depth - 1` random moments, the candidate that would run gets the lowest
 /// priority. A bug that needs `depth` ordered steps among `n` tasks in a run of `k` picks is found with
@@ -86,11 +86,11 @@ pub(crate) struct Pct {
     priorities: BTreeMap<CandidateId, u64>,
 }
 
-/// The priorities below this one are those of candidates that were lowered.
+/// Priorities below this one belong to candidates that were lowered.
 const LOWERED: u64 = 1 << 32;
 
 impl Pct {
-    /// `picks`: about how many picks a run makes.
+    /// Creates the order for a run of about `picks` picks.
     pub(crate) fn new(depth: u32, picks: u64, rng: &mut Rng) -> Self {
         let changes = (1..depth).map(|_| below(rng, picks.max(1))).collect();
         Self { depth, changes, picks: 0, priorities: BTreeMap::new() }
@@ -116,14 +116,14 @@ impl Order for Pct {
         if !self.changes.remove(&(self.picks - 1)) {
             return index;
         }
-        // A candidate that is lowered later is lower.
+        // A candidate that is lowered later gets a lower priority.
         self.priorities.insert(candidates[index], self.changes.len() as u64);
         self.highest(candidates, rng)
     }
 }
 
-/// Delay-bounded: the oldest candidate runs, but at some random moments it is delayed until no other
-/// candidate is ready.
+/// Delay-bounded: picks the oldest candidate, but at random moments delays it until no other candidate is
+/// ready.
 pub(crate) struct Delay {
     delays: u32,
     /// The picks at which a candidate is delayed.
@@ -133,7 +133,7 @@ pub(crate) struct Delay {
 }
 
 impl Delay {
-    /// `picks`: about how many picks a run makes.
+    /// Creates the order for a run of about `picks` picks.
     pub(crate) fn new(delays: u32, picks: u64, rng: &mut Rng) -> Self {
         let moments = (0..delays).map(|_| below(rng, picks.max(1))).collect();
         Self { delays, moments, picks: 0, delayed: BTreeSet::new() }
@@ -163,13 +163,13 @@ impl Order for Delay {
     }
 }
 
-/// Uniform random walk: candidates with more polls ahead of them run more often, so that each
-/// interleaving of the whole run is about as likely as any other.
+/// Uniform random walk: prefers candidates with more polls ahead of them.
 ///
-/// With [`Uniform`], a long task would almost never be far behind a short one.
+/// Each interleaving of the whole run is about as likely as any other. With [`Uniform`], a long task would
+/// almost never be far behind a short one.
 pub(crate) struct Urw {
     profile: Arc<Profile>,
-    /// How many polls each candidate had.
+    /// The number of polls that each candidate had.
     polls: BTreeMap<CandidateId, u64>,
 }
 
@@ -178,7 +178,7 @@ impl Urw {
         Self { profile, polls: BTreeMap::new() }
     }
 
-    /// Returns about how many polls the candidate has ahead of it, at least 1.
+    /// Returns the estimated number of polls that the candidate has ahead of it, at least 1.
     fn weight(&self, candidate: CandidateId) -> u64 {
         let polls = self.polls.get(&candidate).copied().unwrap_or(0);
         self.profile.polls_of(candidate).saturating_sub(polls).max(1)
@@ -207,7 +207,7 @@ impl Order for Urw {
     }
 }
 
-/// The kinds of choices that are faults: a seed may switch each of them off.
+/// The kinds of choices that are faults. A seed may disable each of them.
 pub(crate) const FAULTS: [ChoiceKind; 5] = [
     ChoiceKind::Loss,
     ChoiceKind::Duplicate,
@@ -242,17 +242,17 @@ pub(crate) struct Search {
     /// The probability that a poll is cut short, in millionths.
     preemption: u32,
     enabled: Kinds,
-    /// What the run has chosen from.
+    /// The kinds of choices that the run has requested.
     asked: Kinds,
     /// The candidates of the current choice.
     candidates: Vec<CandidateId>,
-    /// By the number of the host, for its tasks, and of the world, for the hosts: the oldest candidate, and
-    /// how often in a row it was passed over.
+    /// The oldest candidate, and how often in a row it was passed over. Indexed by the host for its tasks,
+    /// and by the world for the hosts.
     passed_over: Vec<(CandidateId, u32)>,
 }
 
 impl Search {
-    /// `preemption` is a probability in millionths. Faults that are not in `enabled` do not happen.
+    /// Creates a search. `preemption` is a probability in millionths. Only the faults in `enabled` happen.
     pub(crate) fn new(order: Box<dyn Order>, preemption: u32, enabled: Kinds) -> Self {
         Self {
             order,
@@ -282,7 +282,7 @@ impl Search {
         index as u64
     }
 
-    /// Returns at which ready operation a poll ends; 0 for none.
+    /// Returns the ready operation at which a poll ends, or 0 for the full budget.
     fn cut(&self, len: u64, rng: &mut Rng) -> u64 {
         if !is_drawn(rng, self.preemption) {
             return 0;

@@ -1,7 +1,7 @@
-//! A profile: how long a run is, and how many polls each host and task has in it.
+//! A profile: the length of a run, and the number of polls of each host and task in it.
 //!
-//! One run in order of age measures it, before the first seed. The profile depends on the program alone,
-//! so a seed means the same run in every process.
+//! It is measured by one run in order of age, before the first seed. The profile depends only on the
+//! program, so a seed means the same run in every process.
 
 use super::{CandidateId, candidates_of_poll};
 use crate::sim::oracle::{Choice, ChoiceKind, Range, Strategy, below};
@@ -10,7 +10,8 @@ use crate::sys::sync::ignore_poison;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// How many polls each host and task had in one run, and how often one was picked among others.
+/// The number of polls of each host and task in one run, and the number of picks among several
+/// candidates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Profile {
     polls: BTreeMap<CandidateId, u64>,
@@ -29,13 +30,13 @@ impl Profile {
     }
 }
 
-/// Measures a profile: the run is in order of age, without faults, and each poll that can be cut ends
-/// at its first or second ready operation.
+/// Measures a profile in a run without faults, in order of age. Each poll that can be cut ends at its
+/// first or second ready operation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Profiler(Arc<Mutex<Profile>>);
 
 impl Profiler {
-    /// Returns what was measured so far.
+    /// Returns the profile of the run so far.
     pub(crate) fn profile(&self) -> Profile {
         ignore_poison(self.0.lock()).clone()
     }
@@ -57,7 +58,7 @@ impl Strategy for Profiler {
                 for candidate in candidates_of_poll(choice) {
                     *profile.polls.entry(candidate).or_insert(0) += 1;
                 }
-                // At the first, a poll may get nowhere.
+                // A poll that is always cut at its first operation may make no progress.
                 (1 + below(rng, 2)).min(len - 1)
             }
             Range::Below(_) | Range::Chance(_) => 0,

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 
 const HOST: HostId = HostId::FIRST;
 
-/// Runs tasks, each with its number of polls, and returns the order in which they were polled. A task that
-/// was polled goes to the back of the queue.
+/// Runs tasks, each with a number of polls, and returns the order in which they were polled. A polled task
+/// goes to the back of the queue.
 fn run(oracle: &mut Oracle, polls: &[u64]) -> Vec<u64> {
     let mut left = polls.to_vec();
     let mut queue: VecDeque<u64> = (0..polls.len() as u64).collect();
@@ -34,7 +34,7 @@ fn search(order: impl Order + 'static, seed: u64) -> Oracle {
     Oracle::new(seed, Box::new(Search::new(Box::new(order), 0, Kinds::ALL)))
 }
 
-/// How often the running task changes.
+/// Counts the changes of the running task.
 fn switches(trace: &[u64]) -> usize {
     trace.windows(2).filter(|pair| pair[0] != pair[1]).count()
 }
@@ -104,7 +104,7 @@ fn a_uniform_walk_lets_a_short_task_end_last_more_often() {
         (0..2_000).filter(is_last).count()
     };
     let (urw, uniform) = (short_is_last(true), short_is_last(false));
-    // Of the 5,456 interleavings, 496 end with the short task: one of 11.
+    // Of the 5,456 interleavings, 496 end with the short task: one in 11.
     assert!((100..270).contains(&urw), "{urw} of 2,000");
     assert!(uniform < 20, "{uniform} of 2,000");
 }
@@ -157,7 +157,7 @@ fn measured(polls: u64) -> Arc<Profile> {
     Arc::new(profiler.profile())
 }
 
-/// Returns what 400 seeds draw.
+/// Returns the strategies that 400 seeds draw.
 fn drawn(profile: &Arc<Profile>) -> BTreeSet<String> {
     let name = |seed| {
         let mut search = swarm(seed, None, profile);

@@ -1,7 +1,7 @@
 //! Swarm: the seed draws the order, the preemption rate and the faults of its run.
 //!
-//! Some bugs hide behind a fault that is always on, or show themselves only if nothing else happens. So
-//! a search with many different settings finds more than one with all of them on.
+//! Some bugs hide behind a fault that is always on, or appear only if nothing else happens. So a search
+//! with many different settings finds more than one with all of them on.
 
 use super::profile::Profile;
 use super::{ALWAYS, Delay, FAULTS, InOrder, Kinds, Order, Pct, Search, Uniform, Urw};
@@ -10,14 +10,14 @@ use crate::sys::rng::Rng;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The probabilities, in millionths, that a poll is cut short: one of them holds for a run.
+/// The probabilities of a cut poll, in millionths. Each run has one of them.
 const PREEMPTION: [u32; 4] = [0, 20_000, 100_000, 500_000];
 
-/// A run with fewer picks than this one is short: rare preemptions would leave most of its runs as they
-/// are, and there are few places where a priority can change.
+/// A run with fewer picks than this is short. Rare preemptions would leave most short runs unchanged,
+/// and there are few places where a priority can change.
 const SHORT_RUN: u64 = 200;
 
-/// The order of every seed, if a search does not leave it to the seed.
+/// An order that a search sets for all seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OrderKind {
     Fifo,
@@ -54,12 +54,12 @@ impl FromStr for OrderKind {
     }
 }
 
-/// Returns the strategy of a seed. `order`: the order, if the seed does not draw it.
+/// Returns the strategy of a seed. If `order` is `None`, the seed draws the order.
 pub(crate) fn swarm(seed: u64, order: Option<OrderKind>, profile: &Arc<Profile>) -> Search {
-    // Not the generator of any stream of the oracle.
+    // Different from the generators of the oracle's streams.
     let mut rng = Rng::from_seed(!seed.rotate_left(17));
     let picks = profile.picks();
-    // Without an order of its own, every search has measured a profile.
+    // A search without a fixed order has measured a profile.
     let is_short = order.is_none() && picks < SHORT_RUN;
     let few = below(&mut rng, 4) as u32;
     let drawn = match (below(&mut rng, 20), is_short) {
@@ -77,8 +77,7 @@ pub(crate) fn swarm(seed: u64, order: Option<OrderKind>, profile: &Arc<Profile>)
         OrderKind::Delay(delays) => Box::new(Delay::new(delays, picks, &mut rng)),
         OrderKind::Urw => Box::new(Urw::new(profile.clone())),
     };
-    // In half of the long runs, and in most short ones, every poll is cut, as the picks of the profile
-    // assume.
+    // In half of the long runs and in most short ones, every poll is cut, as in the profile run.
     let preemption = match (below(&mut rng, 8), is_short) {
         (at @ 0..4, false) => PREEMPTION[at as usize],
         (at @ 0..2, true) => PREEMPTION[2 + at as usize],

@@ -1,4 +1,4 @@
-//! The conditions that a run checks: `always` after every poll, `eventually` until it holds.
+//! The conditions of a run: `always` is checked after every poll, `eventually` until it is true.
 
 use super::{EventTarget, FailureKind, HostId, World};
 use crate::sys::unwind::catch_and_forget;
@@ -10,14 +10,14 @@ use std::time::Duration;
 /// A condition of the program.
 pub(crate) type Condition = Box<dyn FnMut() -> bool + Send>;
 
-/// The conditions of a world. While they are called, they are taken out of its state (SIM-1).
+/// The conditions of a world. They are moved out of its state while they are called (SIM-1).
 #[derive(Default)]
 pub(super) struct Checks {
     always: Vec<Check>,
     eventually: Vec<Check>,
     /// The number of the next `eventually`.
     next: u64,
-    /// Woken when no `eventually` is open.
+    /// Woken when no `eventually` is open any more.
     waker: Option<Waker>,
 }
 
@@ -29,7 +29,7 @@ struct Check {
 }
 
 impl Check {
-    /// Returns `None` if the condition panicked.
+    /// Calls the condition. Returns `None` if it panicked.
     fn holds(&mut self) -> Option<bool> {
         let condition = &mut self.condition;
         catch_and_forget(condition)
@@ -54,8 +54,8 @@ impl World {
         self.lock_own(HostId::WORLD).checks.always.push(check);
     }
 
-    /// Calls the condition after every poll until it returns true. The run fails if it has not done so
-    /// `within` this time.
+    /// Calls the condition after every poll until it returns true. The run fails if that takes longer
+    /// than `within`.
     pub(crate) fn eventually(
         &self,
         within: Duration,
@@ -73,19 +73,20 @@ impl World {
         self.schedule_deadline(within, within, number);
     }
 
-    /// Judges an `eventually` after this time. It has `within` from when the network is healed.
+    /// Schedules the deadline of an `eventually`. If the network is blocked, `within` starts when it
+    /// heals.
     fn schedule_deadline(&self, after: Duration, within: Duration, number: u64) {
         let expire = move |world: &World, number: u64| world.expire(number, within);
         let expire: Arc<dyn EventTarget> = Arc::new(expire);
         let at_deadline = move |world: &World, number: u64| {
-            // What happens at the deadline still counts: the time stands still until no task is ready.
+            // Work at the deadline still counts: the time does not move until no task is ready.
             world.schedule(Duration::ZERO, HostId::WORLD, expire.clone(), number);
         };
         self.schedule(after, HostId::WORLD, Arc::new(at_deadline), number);
     }
 
-    /// Notes that no route of the network is blocked any more. Each `eventually` that was due meanwhile
-    /// gets all of its time from now on.
+    /// Records that no route of the network is blocked any more. Each `eventually` whose deadline was
+    /// postponed gets its full time from now on.
     pub(crate) fn note_healed(&self) {
         let postponed = {
             let mut state = self.lock();
@@ -107,8 +108,8 @@ impl World {
         Poll::Pending
     }
 
-    /// Fails the run if this `eventually` has not been true yet, and the network has been healed for all
-    /// of its time.
+    /// Fails the run if this `eventually` was never true, and the network was healed for all of its
+    /// time.
     fn expire(&self, number: u64, within: Duration) {
         let is_blocked = self.is_network_blocked();
         let late = {
@@ -131,7 +132,7 @@ impl World {
         }
     }
 
-    /// Calls all conditions.
+    /// Calls all conditions, and fails the run if one is violated.
     pub(super) fn check(&self) {
         let mut checks = {
             let checks = &mut self.lock().checks;
@@ -158,7 +159,7 @@ impl World {
             holds != Some(true)
         });
         let mut state = self.lock();
-        // A condition may have added others.
+        // A condition may have added other conditions.
         let added = std::mem::take(&mut state.checks);
         checks.always.extend(added.always);
         checks.eventually.extend(added.eventually);

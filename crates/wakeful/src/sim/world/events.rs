@@ -1,4 +1,4 @@
-//! The event heap: everything that happens to a host at a time, except for its timers.
+//! The event heap: all timed events of hosts except their timers.
 
 use super::{HostId, State, World};
 use crate::sim::hash::EventKind;
@@ -6,12 +6,12 @@ use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Something that happens at a time: a message arrives, for example.
+/// A timed event, such as the arrival of a message.
 pub(crate) trait EventTarget: Send + Sync {
-    /// Lets it happen. `token` is the number that was given to [`World::schedule`].
+    /// Executes the event. `token` is the number that was passed to [`World::schedule`].
     fn fire(self: Arc<Self>, world: &World, token: u64);
 
-    /// Returns whether it will do nothing. Then the world does not wait for it.
+    /// Returns whether firing would have no effect. The world does not advance to a cancelled event.
     fn is_cancelled(&self, _world: &World, _token: u64) -> bool {
         false
     }
@@ -23,7 +23,7 @@ impl<F: Fn(&World, u64) + Send + Sync> EventTarget for F {
     }
 }
 
-/// An entry of the event heap. The order is that of time, then of insertion.
+/// An entry of the event heap, ordered by time, then by insertion.
 pub(super) struct Scheduled {
     pub(super) at_ns: u64,
     number: u64,
@@ -58,7 +58,7 @@ impl Ord for Scheduled {
     }
 }
 
-/// What [`World::defer`] takes.
+/// An action passed to [`World::defer`].
 pub(super) type Deferred = Box<dyn FnOnce(&World) + Send>;
 
 impl State {
@@ -77,7 +77,7 @@ impl State {
 }
 
 impl World {
-    /// Lets `target` happen after this time, on behalf of `host`. `token` tells it what.
+    /// Schedules `target` to fire after this time, on behalf of `host`. `token` is passed to it.
     pub(crate) fn schedule(
         &self,
         after: Duration,
@@ -90,7 +90,7 @@ impl World {
         self.lock_own(host).push_event(at_ns, host, target, token);
     }
 
-    /// Schedules messages, each after its time on behalf of its host, and records what was delivered.
+    /// Schedules messages, each after a delay and on behalf of a host, and records deliveries.
     pub(crate) fn post(
         &self,
         sent: impl Iterator<Item = (u64, HostId, u64)>,
@@ -109,8 +109,8 @@ impl World {
 
     /// Calls `action` after the current poll, event or timer, outside of any task.
     ///
-    /// For what must not happen in the middle of a poll: to drop the futures of the host that runs. Does
-    /// nothing while a host is stopped: its destructors have no effect on others.
+    /// For actions that must not happen in the middle of a poll, such as dropping the futures of the
+    /// host that runs. Does nothing while a host is stopped: its destructors have no effect on others.
     pub(crate) fn defer(&self, action: impl FnOnce(&World) + Send + 'static) {
         let mut state = self.lock_own(HostId::WORLD);
         if state.stopping.is_none() {
@@ -131,7 +131,7 @@ impl World {
         }
     }
 
-    /// Drops the events that are next and were cancelled.
+    /// Drops cancelled events from the front of the heap.
     pub(super) fn drop_cancelled_events(&self) {
         loop {
             let (target, token) = {
@@ -139,7 +139,7 @@ impl World {
                 let Some(Reverse(event)) = state.events.peek() else { return };
                 (event.target.clone(), event.token)
             };
-            // It may take a lock that is taken before that of the world.
+            // `is_cancelled` may take a lock that is acquired before that of the world.
             if !target.is_cancelled(self, token) {
                 return;
             }

@@ -1,4 +1,4 @@
-//! Why a run has failed, and the result of a run.
+//! The failure of a run, and the result of a run.
 
 use crate::sim::hash::RunHash;
 use crate::sim::network::LoggedMessage;
@@ -12,31 +12,31 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a simulated run has failed.
+/// Why a simulated run failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FailureKind {
     /// A task panicked.
     Panic,
-    /// A task can never be woken again.
+    /// A task can never be woken again: no live waker of it exists.
     Orphan,
     /// Tasks wait for each other.
     Deadlock,
-    /// There is no ready task, no timer and no message.
+    /// The program has not returned, but there is no ready task, no timer and no message.
     Stuck,
-    /// Tasks were polled very often while the time stood still.
+    /// Too many polls were made without progress of the simulated time.
     Livelock,
-    /// The simulated time has reached its limit.
+    /// The simulated time exceeded its limit.
     TimeLimit,
-    /// A poll did not return for a long time, in real time.
+    /// A poll blocked its thread for too much real time.
     BlockedPoll,
-    /// A condition that has to hold at all times did not.
+    /// A condition of `Sim::always` was false.
     Always,
-    /// A condition that has to hold at some time did not.
+    /// A condition of `Sim::eventually` was not true in time.
     Eventually,
-    /// A thread outside of the simulation woke a task of it, or used a socket of it.
+    /// A thread outside the simulation woke a task of it, or used a socket of it.
     ForeignThread,
-    /// The program of a host ended with an error.
+    /// The program of a host returned an error.
     HostError,
 }
 
@@ -64,9 +64,9 @@ pub(crate) struct Failure {
     pub(crate) kind: FailureKind,
     pub(crate) host: HostId,
     pub(crate) host_name: Arc<str>,
-    /// The simulated time.
+    /// The simulated time of the failure.
     pub(crate) at: Duration,
-    /// What happened, in sentences.
+    /// A description in sentences.
     pub(crate) text: String,
 }
 
@@ -78,21 +78,21 @@ pub(crate) struct RunResult {
     pub(crate) failure: Option<Failure>,
     pub(crate) hash: RunHash,
     pub(crate) choices: Choices,
-    /// How many choices were made, benign ones included.
+    /// The number of choices that were made, including benign ones.
     pub(crate) choice_count: u64,
     pub(crate) polls: u64,
-    /// Where the tasks were spawned that a choice was about.
+    /// The spawn sites of the tasks that a choice was about.
     pub(crate) task_sites: BTreeMap<u64, &'static Location<'static>>,
     /// The names of the hosts, the world first.
     pub(crate) hosts: Vec<Arc<str>>,
     /// The simulated time.
     pub(crate) elapsed: Duration,
-    /// The log of messages, if the run has kept one.
+    /// The log of messages, if the run kept one.
     pub(crate) messages: Vec<LoggedMessage>,
 }
 
 impl World {
-    /// Calls code of the program outside of a task. Its panic fails the run.
+    /// Calls code of the program outside of a task. A panic fails the run.
     pub(crate) fn call_program<R>(&self, host: HostId, f: impl FnOnce() -> R) -> Option<R> {
         match catch_unwind(AssertUnwindSafe(f)) {
             Ok(result) => Some(result),
@@ -109,7 +109,7 @@ impl World {
         let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
         let message = text.map_or(String::new(), |text| format!(": {text}"));
         self.fail(FailureKind::Panic, host, format!("{what} panicked{message}"));
-        // The destructor of the payload may panic as well.
+        // The payload's destructor may panic as well.
         catch_and_forget(|| drop(payload));
     }
 }

@@ -1,4 +1,4 @@
-//! The hosts of a world: they are added, go up and down, and are paused.
+//! The hosts of a world: adds, starts, stops and pauses them.
 
 use super::{HostId, State, World};
 use crate::driver::clock::simulated::HostTime;
@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// A host of a world, as its runtime knows it.
+/// A host of a world, as seen by its runtime.
 #[derive(Clone)]
 pub(crate) struct SimulatedHost {
     pub(crate) world: Arc<World>,
@@ -17,27 +17,28 @@ pub(crate) struct SimulatedHost {
     pub(crate) time: Arc<HostTime>,
 }
 
-/// One running host, as the world knows it.
+/// One running host, as seen by the world.
 ///
-/// Only the thread of the simulation calls these functions. They enter the runtime of the host.
+/// Only the simulation's thread calls these functions. They enter the runtime of the host.
 pub(crate) trait HostRunner: Send + Sync {
-    /// Returns how many tasks are ready, oldest first.
+    /// Returns the number of ready tasks. Index 0 is the oldest one.
     fn ready(&self) -> usize;
 
     /// Returns the id of the ready task at this index.
     fn task_id(&self, index: usize) -> u64;
 
-    /// Returns where the ready task at this index was spawned.
+    /// Returns the spawn site of the ready task at this index.
     fn task_site(&self, index: usize) -> &'static Location<'static>;
 
-    /// Polls the ready task at this index. It gives way before its next ready operation once it has
-    /// completed `budget` of them. `None` is the full budget.
+    /// Polls the ready task at this index.
+    ///
+    /// After `budget` ready operations, the task yields at the next one. `None` is the full budget.
     fn poll(&self, index: usize, budget: Option<u8>);
 
-    /// Returns the time of the world at which the host's next timer may be due.
+    /// Returns the world time at which the host's next timer may be due.
     fn next_timer_ns(&self) -> Option<u64>;
 
-    /// Fires the timers that are due. Returns how many there were.
+    /// Fires the timers that are due, and returns their number.
     fn fire_timers(&self) -> usize;
 
     /// Drops all tasks.
@@ -47,7 +48,7 @@ pub(crate) trait HostRunner: Send + Sync {
 /// The future of a host's program. It stays on the thread of the simulation.
 pub(crate) type ProgramFuture = Pin<Box<dyn Future<Output = ()>>>;
 
-/// A host's program, and where it was given.
+/// A host's program and its call site.
 #[derive(Clone)]
 pub(crate) struct Program {
     /// Called for each start of the host.
@@ -55,23 +56,22 @@ pub(crate) struct Program {
     pub(crate) site: &'static Location<'static>,
 }
 
-/// What the world needs of `runtime`.
+/// The functions of `runtime` that the world needs.
 pub(crate) trait WorldHooks: Send + Sync {
-    /// Returns the host that `block_on` runs on.
+    /// Returns the host on which `block_on` runs.
     fn first_host(&self) -> Arc<dyn HostRunner>;
 
-    /// Starts the runtime of a host, and its program as the first task.
+    /// Starts the runtime of a host, with the program as its first task.
     fn start_host(&self, host: SimulatedHost, name: &str, program: &Program)
     -> Arc<dyn HostRunner>;
 
-    /// Returns the reports of deadlocks, if there are any. No task is ready when it is called.
+    /// Returns the reports of deadlocks, or `None`. No task is ready when this is called.
     fn find_deadlock(&self, world: &World) -> Option<String>;
 
-    /// Describes what the tasks of all hosts wait for.
+    /// Describes the waits of the tasks of all hosts.
     fn describe_waits(&self, world: &World) -> String;
 
-    /// Tells why nothing can happen any more. Returns the reports of deadlocks, or a dump of each
-    /// host.
+    /// Explains why nothing can happen any more: returns reports of deadlocks, or a dump of each host.
     fn explain_stuck(&self, world: &World) -> (super::FailureKind, String);
 }
 
@@ -79,18 +79,18 @@ pub(super) struct HostEntry {
     pub(super) name: Arc<str>,
     /// `None` while the host is down.
     pub(super) runner: Option<Arc<dyn HostRunner>>,
-    /// `None` for the host of `block_on`, which has none and cannot be restarted.
+    /// `None` for the host of `block_on`, which cannot be restarted, and after the end of its `block_on`.
     pub(super) program: Option<Program>,
-    /// The clock of the last start.
+    /// The clock since the last start.
     pub(super) time: Option<Arc<HostTime>>,
     drift_ppm: i32,
     is_listed: bool,
-    /// It is in [`State::unchecked`].
+    /// Whether the host is in [`State::unchecked`].
     is_unchecked: bool,
-    /// When its next timer is due, as in [`State::timers`].
+    /// The time of its next timer, as in [`State::timers`].
     timer_ns: Option<u64>,
     pub(super) is_paused: bool,
-    /// How often it was paused.
+    /// The number of pauses and stops so far, which invalidates earlier resume events.
     pauses: u64,
 }
 
@@ -121,7 +121,7 @@ enum HostEvent {
     Paused,
 }
 
-/// Returns the name of the event of a host with this payload.
+/// Returns the name of the host event with this payload.
 pub(crate) fn host_event_name(payload: u64) -> &'static str {
     let events = [
         (HostEvent::Down, "down"),
@@ -133,7 +133,7 @@ pub(crate) fn host_event_name(payload: u64) -> &'static str {
 }
 
 impl World {
-    /// Adds a host, which is down.
+    /// Adds a host that is down.
     pub(crate) fn add_host(&self, name: &str, program: Option<Program>) -> HostId {
         let mut state = self.lock();
         let id = HostId(state.hosts.len() as u32);
@@ -143,11 +143,11 @@ impl World {
         id
     }
 
-    /// Creates what the runtime of a host knows about it, with a clock that starts now.
+    /// Creates a runtime's view of its host, with a clock that starts now.
     pub(crate) fn simulated_host(&self, id: HostId) -> SimulatedHost {
         let mut state = self.lock();
         let entry = &mut state.hosts[id.index()];
-        // The wall clock goes on from the last start.
+        // The wall clock continues across restarts.
         let ahead_ns = entry.time.as_ref().map_or(0, |time| time.wall_ahead_ns());
         let time = HostTime::new(self.time.clone(), entry.drift_ppm);
         time.step_wall(ahead_ns);
@@ -171,12 +171,10 @@ impl World {
         self.set_runner(id, Some(runner));
     }
 
-    /// Takes a host down: its tasks are dropped.
-    ///
-    /// Not while a task of the host is polled.
+    /// Takes a host down: drops its tasks. Must not be called during a poll of a task of the host.
     pub(crate) fn stop_host(&self, id: HostId) {
         let Some(runner) = self.set_runner(id, None) else { return };
-        // Before its destructors run, which must not send.
+        // Before the host's destructors run, which must not send.
         self.kill_sockets(id);
         let outer = {
             let mut state = self.lock();
@@ -192,7 +190,7 @@ impl World {
         (state.current, state.stopping) = outer;
     }
 
-    /// Takes all hosts down but the first, and forgets their programs.
+    /// Takes down all hosts except the first, and drops their programs.
     pub(crate) fn stop_all(&self) {
         let mut index = HostId::FIRST.index() + 1;
         while index < self.lock().hosts.len() {
@@ -203,7 +201,7 @@ impl World {
         }
     }
 
-    /// Brings a host up with this runner, or takes it down with `None`. Returns the former runner.
+    /// Starts a host with this runner, or takes it down with `None`. Returns the former runner.
     pub(crate) fn set_runner(
         &self,
         host: HostId,
@@ -230,10 +228,10 @@ impl World {
         self.lock().hosts[host.index()].name.clone()
     }
 
-    /// Returns the host of this name.
+    /// Returns the host with this name.
     pub(crate) fn host_of_name(&self, name: &str) -> Option<HostId> {
         let state = self.lock();
-        // The hosts of an earlier `block_on` have no program any more.
+        // The hosts of an earlier `block_on` no longer have a program.
         let is_named = |&(index, host): &(usize, &HostEntry)| {
             let is_there = index == HostId::FIRST.index() || host.program.is_some();
             is_there && &*host.name == name
@@ -247,7 +245,7 @@ impl World {
         self.lock().hosts[host.index()].runner.is_some()
     }
 
-    /// Stops a host, or lets it run again. A paused host runs no tasks, and its timers do not fire.
+    /// Pauses or resumes a host. A paused host runs no tasks, and its timers do not fire.
     pub(crate) fn set_paused(&self, host: HostId, is_paused: bool) {
         {
             let mut state = self.lock();
@@ -257,7 +255,7 @@ impl World {
         self.record_host(host, if is_paused { HostEvent::Paused } else { HostEvent::Resumed });
     }
 
-    /// Stops a host for this time. A later call overrides it.
+    /// Pauses a host for `duration`. A later call overrides this one.
     pub(crate) fn pause_for(&self, host: HostId, duration: Duration) {
         self.set_paused(host, true);
         let pauses = {
@@ -274,7 +272,7 @@ impl World {
         self.schedule(duration, host, Arc::new(resume), pauses);
     }
 
-    /// Sets the drift of a host's clock, also for its later starts.
+    /// Sets the drift of a host's clock, which restarts keep.
     pub(crate) fn set_drift(&self, host: HostId, drift_ppm: i32) {
         let mut state = self.lock();
         let entry = &mut state.hosts[host.index()];
@@ -285,45 +283,45 @@ impl World {
         state.update_timer(host);
     }
 
-    /// Moves the wall clock of a host, and no other clock.
+    /// Moves the wall clock of a host. The monotonic clock does not change.
     pub(crate) fn step_wall(&self, host: HostId, ns: i64) {
         let mut state = self.lock();
         let entry = &mut state.hosts[host.index()];
-        // A host that was not started yet gets a clock now, from which its start takes the time.
+        // A host that has not started yet gets a clock now, whose wall time its start inherits.
         let new = || HostTime::new(self.time.clone(), entry.drift_ppm);
         entry.time.get_or_insert_with(new).step_wall(ns);
     }
 
-    /// Returns the host whose task, timer or event runs now, or the world.
+    /// Returns the host whose task, timer or event runs now, or [`HostId::WORLD`].
     pub(crate) fn current_host(&self) -> HostId {
         self.lock().current
     }
 
-    /// Lists a host among those that may have ready tasks.
+    /// Lists a host as one that may have ready tasks.
     pub(crate) fn mark_ready(&self, host: HostId) {
         self.lock().list(host);
     }
 
-    /// Lists a host, one of whose tasks was woken or spawned outside of the host.
+    /// Lists a host after code outside of it woke or spawned one of its tasks.
     ///
-    /// That may be another host, or an event. A thread outside of the simulation makes the run fail,
-    /// since the time of its wake-up is not the seed's choice.
+    /// That code runs on another host or in an event. A call from a thread outside the simulation fails
+    /// the run, since the seed does not decide the time of the wake-up.
     pub(crate) fn mark_ready_from_outside(&self, host: HostId) {
         self.lock_own(host).list(host);
     }
 
-    /// Takes note that a host has a timer that is due before all others of the host. It was set outside of
-    /// the host: in a poll of another one.
+    /// Updates the next timer of a host after code outside of it set an earlier timer, in a poll of
+    /// another host.
     pub(crate) fn note_first_timer(&self, host: HostId) {
         self.lock_own(host).update_timer(host);
     }
 
-    /// Fails the run if the calling thread is another than that of the simulation.
+    /// Fails the run if the calling thread is not the simulation's thread.
     pub(crate) fn refuse_foreign(&self, host: HostId) {
         drop(self.lock_own(host));
     }
 
-    /// Locks the state. Fails the run if the calling thread is another than that of the simulation.
+    /// Locks the state. Fails the run if the calling thread is not the simulation's thread.
     pub(super) fn lock_own(&self, host: HostId) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         if state.thread.is_some_and(|thread| thread != ThreadMark::current()) {
@@ -337,7 +335,7 @@ thread_local! {
     static MARKED: Cell<u8> = const { Cell::new(0) };
 }
 
-/// A mark of a thread, which no other thread has at the same time. Cheaper than its id.
+/// A mark that is unique among live threads. Cheaper than a thread id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ThreadMark(usize);
 
@@ -369,8 +367,8 @@ impl State {
         }
     }
 
-    /// Reads again when the next timer of a host is due. Called after each change: a poll of the host, its
-    /// timers, its clock, its start, end and pauses.
+    /// Updates the time of a host's next timer. Called after each change: a poll of the host, its timers,
+    /// its clock, its start, end and pauses.
     pub(super) fn update_timer(&mut self, host: HostId) {
         let entry = &mut self.hosts[host.index()];
         let runner = entry.runner.as_ref().filter(|_| !entry.is_paused);
@@ -387,7 +385,7 @@ impl State {
         }
     }
 
-    /// Returns the first of the hosts from `from` on with a timer that is due.
+    /// Returns the first host from `from` on that has a due timer.
     pub(super) fn next_host_with_due_timer(&self, now_ns: u64, from: HostId) -> Option<HostId> {
         const LAST: HostId = HostId(u32::MAX);
         let is_earlier = |(at_ns, _): &(u64, HostId)| *at_ns < now_ns;
@@ -409,7 +407,7 @@ impl State {
         self.fail(super::FailureKind::ForeignThread, host, at, text);
     }
 
-    /// Removes the hosts from the list that have no ready task.
+    /// Removes hosts without a ready task from the list.
     pub(super) fn unlist_idle(&mut self) {
         let hosts = &mut self.hosts;
         let mut is_any_idle = false;
@@ -428,7 +426,7 @@ impl State {
         }
     }
 
-    /// Takes the listed host at this index from the list.
+    /// Removes the host at this index from the list, and returns it.
     pub(super) fn take_listed(&mut self, index: usize) -> Option<(HostId, Arc<dyn HostRunner>)> {
         let host = self.ready.remove(index)?;
         let entry = &mut self.hosts[host.index()];

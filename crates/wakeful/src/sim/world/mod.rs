@@ -1,24 +1,24 @@
-//! The world: the hosts of one simulation, their time, and the events that will happen to them.
+//! The world: the hosts of one simulation, their time, and their future events.
 //!
 //! One thread runs a world. It repeats these steps until the run has ended:
 //!
 //! 1. [`World::poll_next`]: if a host has a ready task, the oracle chooses host, task and budget, and
 //!    the host polls it.
-//! 2. [`World::advance`]: otherwise the time moves to the next event or timer of all hosts, and everything that is due
-//!    fires. That makes tasks ready.
-//! 3. Without any of these, the run is *stuck*: nothing can ever happen again.
+//! 2. [`World::advance`]: otherwise the time moves to the next event or timer of all hosts, and everything due
+//!    then fires. That makes tasks ready.
+//! 3. Without a ready task, event or timer, the run is *stuck*: nothing can ever happen again.
 //!
-//! The world knows a host as a [`HostRunner`]. Timers stay in the wheel of their host; the world asks
-//! for the earliest. Everything else that happens at a time is an entry of the one event heap. Entries
-//! with equal times fire in the order of their insertion.
+//! The world knows a host as a [`HostRunner`]. Timers stay in the timer wheel of their host; the world asks
+//! each host for its earliest timer. Every other timed event is an entry of the event heap. Entries with equal
+//! times fire in the order of their insertion.
 //!
-//! - `hosts`: hosts go up and down. `run`: the steps. `events`: the event heap.
+//! - `hosts`: starts, stops and pauses hosts. `run`: the steps. `events`: the event heap.
 //! - `checks`: conditions of the program. `failure`: why a run failed, and its result.
 //!
 //! # Locking
 //!
-//! - SIM-1. The lock of the state is not held while code of the program runs: polls, wakers, events,
-//!   checks and deferred actions. So all of these may call the world.
+//! - SIM-1. The lock of the state is not held while code of the program runs: polls, wakers, events, checks and
+//!   deferred actions. So all of these may call the world.
 
 mod checks;
 mod events;
@@ -49,27 +49,27 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
-/// A poll that is cut ends at its `k`-th ready operation, where `k` is at most this.
+/// The highest ready operation at which a poll can be cut.
 pub(crate) const MAX_CUT: u64 = 32;
 
-/// When a run looks for deadlocks for the first time. Each later time is twice the one before, so that a
-/// long run looks seldom.
+/// The time of the first deadlock scan. Each later scan has twice the time of the scan before, so a long run
+/// scans seldom.
 const FIRST_SCAN_NS: u64 = 1_000_000_000;
 
-/// What the settings of a run decide.
+/// The settings of a run.
 pub(crate) struct WorldSettings {
     pub(crate) seed: u64,
     pub(crate) strategy: Box<dyn Strategy>,
-    /// The events that are kept for a comparison with another run.
+    /// The window of events that are kept for a comparison with another run.
     pub(crate) window: Option<(u64, usize)>,
-    /// A run fails after this number of polls without a step of the time.
+    /// The number of polls at one time after which a run fails.
     pub(crate) max_polls_at_once: u64,
-    /// A `Simulation` runs the world: the panic of any task fails the run, and the failure is returned
-    /// and not printed as a panic of `block_on`.
+    /// Whether a `Simulation` runs the world. If so, the panic of any task fails the run, and the failure is
+    /// returned instead of printed as a panic of `block_on`.
     pub(crate) is_supervised: bool,
-    /// In a supervised run, only a panic that no code observes is a failure.
+    /// In a supervised run, only unobserved panics are failures.
     pub(crate) allows_observed_panics: bool,
-    /// A run fails when its time reaches this.
+    /// A run fails when its time exceeds this limit.
     pub(crate) time_limit: Duration,
 }
 
@@ -93,28 +93,28 @@ impl WorldSettings {
 struct State {
     oracle: Oracle,
     hash: RunHash,
-    /// By the number of the host. The first is the world itself, which has no runner.
+    /// Indexed by [`HostId`]. The first entry is the world itself, which has no runner.
     hosts: Vec<HostEntry>,
     /// Hosts that may have ready tasks, in the order in which they became ready.
     ready: VecDeque<HostId>,
     /// Listed hosts that may have no ready task, or may be paused or down.
     unchecked: Vec<HostId>,
-    /// When the next timer of each host is due. Hosts without one, or that cannot run, are not listed.
+    /// The time of each host's next timer. Hosts without a timer, or that cannot run, are not listed.
     timers: BTreeSet<(u64, HostId)>,
     events: BinaryHeap<Reverse<Scheduled>>,
-    /// How many events were scheduled.
+    /// The number of events that were scheduled.
     scheduled: u64,
     deferred: Vec<Deferred>,
     checks: Checks,
-    /// When the last partition or hold of the network ended; 0 for never.
+    /// When the last partition or hold of the network ended, or 0 if there was none.
     healed_at_ns: u64,
-    /// Each `eventually` that was due while the network was not healed, with its time.
+    /// Each `eventually` whose deadline came while the network was blocked, with its time.
     postponed: Vec<(u64, Duration)>,
-    /// The host that runs, or the world.
+    /// The host that runs, or [`HostId::WORLD`].
     current: HostId,
-    /// The task that runs; 0 for none.
+    /// The task that runs, or 0.
     current_task: u64,
-    /// Where the tasks were spawned that a choice was about.
+    /// The spawn sites of the tasks that a choice was about.
     task_sites: BTreeMap<u64, &'static Location<'static>>,
     /// The thread that runs the world.
     thread: Option<ThreadMark>,
@@ -123,14 +123,14 @@ struct State {
     polls_at_once: u64,
     max_polls_at_once: u64,
     time_limit_ns: u64,
-    /// The host that is shut down at the moment. Its destructors have no effect on others.
+    /// The host that is being shut down. Its destructors have no effect on other hosts.
     stopping: Option<HostId>,
     failure: Option<Failure>,
-    /// When to look for deadlocks next.
+    /// The time of the next deadlock scan.
     next_scan_ns: u64,
 }
 
-/// The hosts of one simulation, and everything that they share.
+/// The hosts of one simulation, and their shared state.
 pub(crate) struct World {
     me: Weak<World>,
     pub(crate) seed: u64,
@@ -208,13 +208,13 @@ impl World {
         self.lock().steps
     }
 
-    /// Returns the host and the task that run; the world and 0 for none.
+    /// Returns the host and the task that run: [`HostId::WORLD`] and 0 if none does.
     pub(crate) fn running(&self) -> (HostId, u64) {
         let state = self.lock();
         (state.current, state.current_task)
     }
 
-    /// Returns whether a host is shut down at the moment.
+    /// Returns whether a host is being shut down.
     pub(crate) fn is_stopping(&self) -> bool {
         self.lock().stopping.is_some()
     }
@@ -242,7 +242,7 @@ impl World {
         }
     }
 
-    /// Takes the result of the run, which has ended. The world keeps its failure alone.
+    /// Takes the result of the ended run. The world keeps only its failure.
     pub(crate) fn take_result(&self) -> RunResult {
         let mut state = self.lock();
         RunResult {
@@ -260,7 +260,7 @@ impl World {
         }
     }
 
-    /// Fails the run. The first failure stays.
+    /// Fails the run. Later failures are ignored.
     pub(crate) fn fail(&self, kind: FailureKind, host: HostId, text: String) {
         let at = self.elapsed();
         self.lock().fail(kind, host, at, text);
@@ -271,7 +271,7 @@ impl World {
         self.lock().failure.is_some()
     }
 
-    /// Returns what a panic says about the failure of the run.
+    /// Returns the failure of the run as a panic prints it, or an empty text.
     pub(crate) fn failure_text(&self) -> String {
         let state = self.lock();
         let Some(Failure { kind, host, host_name, at, text }) = &state.failure else {
@@ -287,7 +287,7 @@ impl World {
     }
 }
 
-/// Choices and the record of the run.
+/// Choices, and the recorded events of the run.
 impl World {
     /// Chooses a number below `len`. 0 is the benign choice.
     pub(crate) fn choose(
@@ -300,8 +300,7 @@ impl World {
         self.choose_in(kind, host, Range::Below(len), site)
     }
 
-    /// Chooses whether something happens that has this probability, in millionths. Not to happen is the
-    /// benign choice.
+    /// Returns true with this probability, in millionths. False is the benign choice.
     pub(crate) fn chance(
         &self,
         kind: ChoiceKind,
@@ -330,7 +329,7 @@ impl World {
         value
     }
 
-    /// Adds an event to the hash of the run: data that was sent, for example.
+    /// Adds an event to the hash of the run, such as data that was sent.
     pub(crate) fn record(
         &self,
         host: HostId,

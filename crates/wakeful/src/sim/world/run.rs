@@ -1,4 +1,4 @@
-//! The steps of a run: a poll that the oracle chooses, or a step of the time.
+//! The steps of a run: a poll that the oracle chooses, or an advance of the time.
 
 use super::hosts::ThreadMark;
 use super::{FailureKind, HostId, HostRunner, MAX_CUT, State, World};
@@ -10,21 +10,21 @@ use std::panic;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a step did.
+/// The result of one step.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stepped {
     /// A task was polled.
     Polled,
-    /// The time moved, and what was due has fired.
+    /// The time moved, and everything due fired.
     Advanced,
     /// Nothing can ever happen again.
     Stuck,
-    /// The run has failed before.
+    /// The run had failed before.
     Failed,
 }
 
-/// A thread runs the world, and hosts are up. Ends both when it is dropped.
+/// Marks the world as running on the current thread; stops all hosts on drop.
 pub(crate) struct RunningGuard<'a>(&'a World);
 
 impl Drop for RunningGuard<'_> {
@@ -33,7 +33,7 @@ impl Drop for RunningGuard<'_> {
         world.stop_all();
         world.set_runner(HostId::FIRST, None);
         world.set_paused(HostId::FIRST, false);
-        // They may hold the world itself.
+        // These values may hold the world itself.
         let (checks, events, deferred) = {
             let mut state = world.lock();
             (state.thread, state.current, state.current_task) = (None, HostId::WORLD, 0);
@@ -47,8 +47,8 @@ impl Drop for RunningGuard<'_> {
 }
 
 impl World {
-    /// Makes the calling thread that of the world, until the guard is dropped, and brings the first host
-    /// up.
+    /// Makes the calling thread the world's thread until the guard is dropped, and starts the first
+    /// host.
     ///
     /// # Panics
     ///
@@ -68,7 +68,7 @@ impl World {
         RunningGuard(self)
     }
 
-    /// Tells that the future of `block_on` is polled next.
+    /// Records that the `block_on` future is about to be polled.
     pub(crate) fn enter_block_on(&self) {
         let mut state = self.lock();
         state.current = HostId::FIRST;
@@ -76,7 +76,7 @@ impl World {
         state.record(self.now_ns(), HostId::FIRST, EventKind::PollBlockOn, 0, None);
     }
 
-    /// Tells that the poll of the future of `block_on` has ended.
+    /// Records that the poll of the `block_on` future has ended.
     pub(crate) fn leave_block_on(&self) {
         let mut state = self.lock();
         state.current = HostId::WORLD;
@@ -86,7 +86,7 @@ impl World {
         self.end_step();
     }
 
-    /// Calls the actions that the step has deferred, and the conditions.
+    /// Runs the actions that the step deferred, and checks the conditions.
     fn end_step(&self) {
         self.run_deferred();
         self.check();
@@ -119,7 +119,7 @@ impl World {
         Some(Stepped::Polled)
     }
 
-    /// Moves the time to the next event or timer, and fires all that are due then.
+    /// Moves the time to the next event or timer, and fires everything due then.
     pub(crate) fn advance(&self) -> Stepped {
         self.drop_cancelled_events();
         let mut state = self.lock();
@@ -132,7 +132,7 @@ impl World {
         if at_ns > self.now_ns() {
             state.polls_at_once = 0;
         } else {
-            // A step that does not move the time counts as a poll: it might repeat for ever.
+            // A step that does not move the time counts as a poll, because it might repeat forever.
             state.count_at_once(HostId::WORLD, self.elapsed());
         }
         if at_ns > state.time_limit_ns {
@@ -151,9 +151,9 @@ impl World {
         Stepped::Advanced
     }
 
-    /// Looks for a deadlock, which timers of other tasks may hide for ever.
+    /// Scans for a deadlock, which timers of other tasks might hide forever.
     ///
-    /// No task is ready, so each task that has not ended waits.
+    /// No task is ready, so each task that has not ended is waiting.
     #[cold]
     fn scan(&self, at_ns: u64) {
         self.lock().next_scan_ns = at_ns.saturating_mul(2);
@@ -162,7 +162,7 @@ impl World {
         }
     }
 
-    /// Fires the timers of all hosts that are due.
+    /// Fires the due timers of all hosts.
     fn fire_timers(&self, now_ns: u64) {
         let mut from = HostId::FIRST;
         let mut state = self.lock();
@@ -195,7 +195,7 @@ impl World {
     #[track_caller]
     pub(crate) fn unwind_failed(&self) -> ! {
         if self.is_supervised {
-            // The caller returns the failure. The panic hook would print it for every failing seed.
+            // The caller returns the failure. The panic hook would print a panic for every failing seed.
             panic::resume_unwind(Box::new("the simulation failed"));
         }
         panic!("{}", self.failure_text());
@@ -221,21 +221,22 @@ impl World {
 }
 
 impl State {
-    /// Returns when the next event or timer is due.
+    /// Returns the time of the next event or timer.
     fn next_due_ns(&self) -> Option<u64> {
         let event = self.events.peek().map(|Reverse(event)| event.at_ns);
         let timer = self.timers.first().map(|(at_ns, _)| *at_ns);
         event.into_iter().chain(timer).min()
     }
 
-    /// Counts a poll. Fails the run if there were too many since the last step of the time.
+    /// Counts a poll. Fails the run if there were too many since the time last moved.
     fn count_poll(&mut self, host: HostId, now: Duration) {
         self.steps += 1;
         self.polls += 1;
         self.count_at_once(host, now);
     }
 
-    /// Counts a poll, or a step that does not move the time, since the time last moved.
+    /// Counts a poll, or an advance that did not move the time. Fails the run if there were too many
+    /// since the time last moved.
     fn count_at_once(&mut self, host: HostId, now: Duration) {
         self.polls_at_once += 1;
         if self.polls_at_once == self.max_polls_at_once {
@@ -250,7 +251,7 @@ impl State {
         }
     }
 
-    /// Chooses among the hosts with ready tasks. Takes the host from the list.
+    /// Chooses a host among those with ready tasks, and removes it from the list.
     fn choose_host(&mut self, now_ns: u64) -> Option<(HostId, Arc<dyn HostRunner>)> {
         self.unlist_idle();
         let ready = &self.ready;
