@@ -28,7 +28,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Builds a [`Runtime`](super::Runtime) with settings of your own.
+/// Builds a [`Runtime`](super::Runtime) with custom settings.
 ///
 /// Start with [`new_multi_thread`](Self::new_multi_thread) or
 /// [`new_current_thread`](Self::new_current_thread), change settings, and call
@@ -90,7 +90,7 @@ pub struct Builder {
     test_limit: TestLimitSetting,
     seed: Option<u64>,
     shuffle: bool,
-    /// The world of a simulated runtime, if it was created before.
+    /// The world that a simulated runtime joins; `None` if the runtime creates its own.
     world: Option<Arc<World>>,
     file_backend: Option<FileBackend>,
 }
@@ -155,7 +155,7 @@ impl Builder {
     ///
     /// Such a runtime starts no worker threads. Its tasks make progress only while a thread is in
     /// [`Runtime::block_on`](super::Runtime::block_on). Use it for tests, for small programs, and
-    /// where all tasks have to share one thread.
+    /// for tasks that must share one thread.
     ///
     /// # Examples
     ///
@@ -349,7 +349,7 @@ impl Builder {
 
     /// Sets after how many polls a thread checks its timers and I/O although it has tasks.
     ///
-    /// It is an upper limit; 61 by default. Where polls are long, the thread checks sooner.
+    /// The value is an upper limit; 61 by default. If polls are long, the thread checks sooner.
     ///
     /// # Panics
     ///
@@ -392,8 +392,8 @@ impl Builder {
 
     /// Starts the runtime with its clock paused, as if `time::pause` were called first.
     ///
-    /// It is for tests on a current-thread runtime: [`build`](Self::build) panics if the runtime is
-    /// a multi-thread one. A paused clock moves to the next timer when no task can run.
+    /// Use it in tests. Only a current-thread runtime supports it: [`build`](Self::build) panics on
+    /// a multi-thread one. A paused clock advances to the next timer when no task can run.
     ///
     /// # Examples
     ///
@@ -416,7 +416,7 @@ impl Builder {
     /// Sets how file operations are executed.
     ///
     /// Without this setting, the environment variable `WAKEFUL_FILE_BACKEND` (`auto`, `uring` or
-    /// `pool`) decides. Without the variable, it is [`FileBackend::Auto`].
+    /// `pool`) decides. Without the variable, the backend is [`FileBackend::Auto`].
     ///
     /// The setting is a preference. The blocking pool executes an operation in these cases:
     ///
@@ -424,7 +424,7 @@ impl Builder {
     /// - The runtime is built without [`enable_io`](Self::enable_io).
     /// - The future is polled on a thread that drives no tasks of the runtime.
     ///
-    /// [`RuntimeMetrics::file_backend`](super::RuntimeMetrics::file_backend) returns what is used.
+    /// [`RuntimeMetrics::file_backend`](super::RuntimeMetrics::file_backend) returns the backend in use.
     ///
     /// # Examples
     ///
@@ -443,7 +443,7 @@ impl Builder {
 
     /// Seeds all random numbers that the runtime draws.
     ///
-    /// They choose the first branch of `select!` and the worker that a thief tries first.
+    /// Random numbers choose the first branch that `select!` polls, and the worker that a thief tries first.
     ///
     /// # Examples
     ///
@@ -469,9 +469,9 @@ impl Builder {
 
     /// Runs ready tasks in an order drawn from `seed`, instead of the order of their wake-ups.
     ///
-    /// Task ids start at 1. On a current-thread runtime whose tasks wait for nothing outside of it,
+    /// Task ids start at 1. On a current-thread runtime whose tasks wait for nothing outside it,
     /// equal seeds give equal runs, and different seeds give different interleavings. Use it to
-    /// search for races and to replay one.
+    /// search for races and to replay them.
     ///
     /// # Examples
     ///

@@ -13,13 +13,13 @@ use std::sync::Arc;
 struct RuntimeContext {
     current: Cell<*const RuntimeInner>,
     depth: Cell<usize>,
-    /// `RUNTIME_REF` is set.
+    /// Whether `RUNTIME_REF` is set.
     has_runtime_ref: Cell<bool>,
 }
 
 /// A reference to a runtime that all timers and I/O objects of one thread share.
 ///
-/// Threads count references here, so they do not contend for the runtime's own counter.
+/// Each thread has its own reference count, so threads do not contend for the runtime's count.
 pub(crate) struct RuntimeRef {
     pub(crate) shared: Arc<RuntimeInner>,
 }
@@ -32,7 +32,7 @@ thread_local! {
             has_runtime_ref: Cell::new(false),
         }
     };
-    /// The `RuntimeRef` of the current runtime, made by the first call of `runtime_ref`.
+    /// The `RuntimeRef` of the current runtime, created by the first call of `runtime_ref`.
     static RUNTIME_REF: RefCell<Option<Arc<RuntimeRef>>> = const { RefCell::new(None) };
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn enter(shared: &Arc<RuntimeInner>) -> Entered<'_> {
 ///
 /// # Safety
 ///
-/// The caller's reference to `shared` lives as long as the guard, and is leaked if the guard is.
+/// The caller's reference to `shared` must outlive the guard, and must be leaked if the guard is leaked.
 pub(crate) unsafe fn enter_leakable(shared: &Arc<RuntimeInner>) -> Entered<'static> {
     enter_raw(Arc::as_ptr(shared))
 }
@@ -70,7 +70,7 @@ fn enter_raw<'a>(shared: *const RuntimeInner) -> Entered<'a> {
     })
 }
 
-/// Drops the reference to the runtime that this thread has kept.
+/// Drops this thread's cached `RuntimeRef`.
 #[inline(never)]
 fn drop_runtime_ref() {
     let runtime_ref = RUNTIME_REF.try_with(RefCell::take).ok().flatten();
@@ -78,7 +78,7 @@ fn drop_runtime_ref() {
 }
 
 impl Entered<'_> {
-    /// Leaves the context if this guard is the innermost one. Returns whether it was.
+    /// Leaves the context if this guard is the innermost one, and returns whether it was.
     ///
     /// Otherwise an inner guard will restore this runtime as the current one, so the runtime is
     /// leaked.
@@ -105,7 +105,7 @@ impl Entered<'_> {
     #[cold]
     #[inline(never)]
     fn leave_out_of_order(&self) {
-        // An inner guard restores the pointer when this reference may be the last one.
+        // When an inner guard restores the pointer, this reference may be the last one.
         // SAFETY: the pointer is from an Arc (see `enter_raw`) that the caller still holds.
         unsafe { Arc::increment_strong_count(self.own) };
         if !std::thread::panicking() {

@@ -1,8 +1,8 @@
-//! Dumps on SIGQUIT (Ctrl-\ on a terminal), and one after the time in `WAKEFUL_DUMP_AFTER`.
+//! Dumps on SIGQUIT (Ctrl-\ on a terminal), and one dump after the duration in `WAKEFUL_DUMP_AFTER`.
 //!
 //! The signal handler writes one byte into a pipe. A dedicated thread reads the pipe and prints the
-//! dumps of all runtimes of the process. It needs no worker, so it also works while all workers are
-//! stuck.
+//! dumps of all runtimes of the process. The thread needs no worker, so dumps work even while all
+//! workers are stuck.
 
 use super::{Handle, environment, registry};
 use crate::inspect::Stamped;
@@ -28,11 +28,12 @@ fn print(handle: &Handle) {
             Err(error) => format!("wakeful: cannot write {path}: {error}\n"),
         };
     }
-    // Not `eprint!`: a test harness captures that for the test whose thread has started this one.
+    // Not `eprint!`, whose output a test harness captures for the test whose thread started this
+    // one.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Starts a thread that prints a dump after the time in `WAKEFUL_DUMP_AFTER`, if that is set.
+/// Starts a thread that prints a dump after the duration in `WAKEFUL_DUMP_AFTER`, if set.
 pub(super) fn print_later(shared: &Arc<RuntimeInner>) {
     static AFTER: OnceLock<Option<Result<Duration, String>>> = OnceLock::new();
     let after = match AFTER.get_or_init(|| environment::duration("WAKEFUL_DUMP_AFTER")) {
@@ -45,7 +46,7 @@ pub(super) fn print_later(shared: &Arc<RuntimeInner>) {
         }
     };
     let shared: Weak<RuntimeInner> = Arc::downgrade(shared);
-    // If no thread can be started, there is no dump. The program goes on.
+    // If the thread cannot be started, there is no dump, and the program continues.
     let _ = thread::Builder::new().name("wakeful-dump".to_owned()).spawn(move || {
         let _own = RuntimeThread::new(ALL_RUNTIMES);
         thread::sleep(after);
@@ -82,7 +83,7 @@ mod imp {
 
     /// The end of the pipe that the handler writes to.
     static PIPE: AtomicI32 = AtomicI32::new(-1);
-    /// The program listens for SIGQUIT itself.
+    /// Whether the program listens for SIGQUIT itself.
     static IS_USED_BY_PROGRAM: AtomicBool = AtomicBool::new(false);
 
     extern "C" fn handle(_signal: c_int) {
@@ -99,7 +100,7 @@ mod imp {
         IS_USED_BY_PROGRAM.store(true, Relaxed);
     }
 
-    /// Installs the handler in the first call, for all runtimes of the process.
+    /// Installs the handler on the first call, for all runtimes of the process.
     pub(super) fn install() {
         static INSTALLED: OnceLock<bool> = OnceLock::new();
         INSTALLED.get_or_init(|| is_free() && start().is_some());
@@ -107,8 +108,8 @@ mod imp {
 
     /// Returns whether SIGQUIT has no handler.
     ///
-    /// A shell makes background processes ignore the signal. Dumps are useful for them too, so an
-    /// ignored signal counts as free.
+    /// A shell makes background processes ignore the signal. Dumps are useful for such processes
+    /// too, so an ignored signal counts as free.
     fn is_free() -> bool {
         let mut old = MaybeUninit::<libc::sigaction>::zeroed();
         // SAFETY: `sigaction` fills a struct of plain data, for which zeroes are valid too.
@@ -127,7 +128,7 @@ mod imp {
             let mut byte = [0];
             while reader.read_exact(&mut byte).is_ok() {
                 if !IS_USED_BY_PROGRAM.load(Relaxed) {
-                    // A panic, of a task's destructor for example, must not end the thread.
+                    // A panic, for example in a task's destructor, must not end the thread.
                     for handle in registry::all() {
                         catch_and_forget(|| print(&handle));
                     }

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-/// A guard that makes a runtime the thread's current one; from [`Handle::enter`].
+/// A guard that makes a runtime the thread's current one; returned by [`Handle::enter`].
 ///
 /// The runtime stays the current one until the guard is dropped. Guards have to be dropped in the
 /// reverse order of their creation. The runtime may be shut down before the guard is dropped.
@@ -37,7 +37,7 @@ pub struct EnterGuard<'a> {
 struct EnterState {
     entered: Entered<'static>,
     /// The reference that the thread's context relies on. If the guard is leaked or dropped out of
-    /// order, the thread may stay in the context forever: then this reference is leaked as well.
+    /// order, the thread may stay in the context forever. Then this reference is leaked as well.
     shared: ManuallyDrop<Arc<RuntimeInner>>,
 }
 
@@ -48,8 +48,8 @@ unsafe impl Sync for EnterState {}
 impl Drop for EnterState {
     fn drop(&mut self) {
         if self.entered.leave() {
-            // SAFETY: dropped once, here. `leave` returned true, so the context no longer
-            // refers to it.
+            // SAFETY: the reference is dropped once, here. `leave` returned true, so the context no
+            // longer refers to the runtime.
             unsafe { ManuallyDrop::drop(&mut self.shared) };
         }
     }
@@ -111,7 +111,7 @@ impl TryCurrentError {
 
     /// Returns whether the thread has already destroyed its thread-local context; always false.
     ///
-    /// The context needs no destructor, so it exists as long as its thread.
+    /// The context has no destructor, so it lives as long as its thread.
     ///
     /// # Examples
     ///

@@ -4,18 +4,19 @@ use crate::sim::oracle::parse_seed;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Returns the time that the environment variable `name` sets, or its text if that is not a time.
+/// Returns the duration that the environment variable `name` sets, or its text if it is not a duration.
 pub(super) fn duration(name: &str) -> Option<Result<Duration, String>> {
     let text = std::env::var_os(name)?;
     let text = text.to_string_lossy().into_owned();
     Some(parse_duration(&text).ok_or(text))
 }
 
-/// Returns the seed of `WAKEFUL_SIM`, with which every runtime of the process is simulated.
+/// Returns the seed in `WAKEFUL_SIM`, which makes every runtime of the process simulated.
 ///
 /// # Panics
 ///
-/// If the value is not a seed. A program that ran outside of a simulation would seem to pass in one.
+/// If the value is not a seed. Otherwise a program would run unsimulated and seem to pass a
+/// simulation.
 pub(super) fn simulation_seed() -> Option<u64> {
     static SEED: OnceLock<Result<Option<u64>, String>> = OnceLock::new();
     let seed = SEED.get_or_init(|| match std::env::var_os("WAKEFUL_SIM") {
@@ -25,10 +26,10 @@ pub(super) fn simulation_seed() -> Option<u64> {
     seed.clone().unwrap_or_else(|error| panic!("WAKEFUL_SIM: {error}"))
 }
 
-/// Parses a time like `10s`, `500ms` or `2m`.
+/// Parses a duration such as `10s`, `500ms` or `2m`.
 ///
-/// The argument `timeout` of `#[wakeful::test]` has the same form. `args.rs` of the macros parses it
-/// at compile time.
+/// The argument `timeout` of `#[wakeful::test]` has the same format; `args.rs` of the macros parses
+/// it at compile time.
 fn parse_duration(text: &str) -> Option<Duration> {
     let unit = text.find(|char: char| !char.is_ascii_digit() && char != '.')?;
     let number: f64 = text[..unit].parse().ok()?;

@@ -9,10 +9,10 @@ use crate::sys::unwind::catch_and_forget;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-/// Rings with operations in flight. Dropping it waits until the kernel has completed them.
+/// Rings with operations in flight; the drop waits until the kernel has completed the operations.
 ///
-/// So a closure that owns it completes them also if no thread of the pool runs the closure. The pool
-/// may be closed, or may have no thread and start none.
+/// A closure that owns this value completes the operations even if the pool never runs the closure,
+/// because the pool is closed or cannot start a thread.
 struct BusyRings(Vec<Arc<Ring>>);
 
 impl Drop for BusyRings {
@@ -38,26 +38,26 @@ impl Drop for BusyRings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum FileBackend {
-    /// Serves cached data of local file systems on the calling thread; otherwise uses io_uring.
+    /// Serves cached data of local file systems on the calling thread, and uses io_uring otherwise.
     ///
-    /// Operations that io_uring does not know use the blocking pool. If the kernel lacks or forbids
-    /// io_uring, all operations do that are not served from the page cache.
+    /// Operations that io_uring does not support use the blocking pool. If the kernel lacks or
+    /// forbids io_uring, all operations that the page cache cannot serve use the pool.
     #[default]
     Auto,
-    /// Uses io_uring for every operation that it knows, also for data in the page cache.
+    /// Uses io_uring for every operation that it supports, even for data in the page cache.
     ///
-    /// All else uses the blocking pool, and so does everything if the kernel lacks or forbids
-    /// io_uring.
+    /// Other operations use the blocking pool. If the kernel lacks or forbids io_uring, all
+    /// operations do.
     Uring,
     /// Uses the blocking pool for every operation.
     Pool,
 }
 
 impl FileBackend {
-    /// The environment variable that chooses if the builder does not.
+    /// The environment variable that applies if the builder sets no backend.
     const VARIABLE: &'static str = "WAKEFUL_FILE_BACKEND";
 
-    /// Returns the choice of the environment, which is read once.
+    /// Returns the backend set by the environment variable, which is read once.
     ///
     /// # Panics
     ///
@@ -117,7 +117,7 @@ impl RuntimeInner {
         }
     }
 
-    /// Returns the ring of this thread's worker. `None`: the operation uses the blocking pool.
+    /// Returns the ring of this thread's worker, or `None` if operations use the blocking pool.
     pub(crate) fn ring(&self) -> Option<&Arc<Ring>> {
         if self.files.backend == FileBackend::Pool || !self.has_io() || !self.is_driven_here() {
             return None;
@@ -126,7 +126,7 @@ impl RuntimeInner {
         poller.ring_or_init(|| Ring::new(self.config().max_blocking_threads))
     }
 
-    /// Returns what executes operations that the page cache cannot serve: `Uring` or `Pool`.
+    /// Returns the backend of operations that the page cache cannot serve: `Uring` or `Pool`.
     pub(super) fn file_backend(&self) -> FileBackend {
         if self.files.backend != FileBackend::Pool && self.has_io() {
             let pollers = self.existing_pollers();
@@ -151,23 +151,23 @@ impl RuntimeInner {
 
     /// Completes the operations of all rings, which no worker drives any more.
     ///
-    /// Waits for them, or lets a thread of the pool wait if `on_pool`. The caller waits also if the
-    /// pool takes no closure.
+    /// Waits for the operations on this thread, or on a thread of the pool if `on_pool`. If the
+    /// pool accepts no closure, this thread waits in any case.
     ///
     /// A runtime that shuts down calls this twice:
     ///
     /// - `Runtime::shut_down`, after its limit. Workers may still be in a poll, which may submit
     ///   another operation.
-    /// - The last worker, when all workers have left and the tasks are dropped
-    ///   (`MultiThread::drop_tasks`). No thread submits an operation to a ring after that. Without
+    /// - The last worker, after all workers have exited and the tasks are dropped
+    ///   (`MultiThread::drop_tasks`). After that, no thread submits an operation to a ring. Without
     ///   this call, a ring, its files and its runtime would leak.
     pub(super) fn complete_file_ops(self: &Arc<Self>, on_pool: bool) {
         let rings = self.busy_rings();
         if !on_pool || rings.0.is_empty() {
             return drop(rings);
         }
-        // If the pool cannot start a thread, it drops the closure and panics. That does not
-        // concern the caller, which shuts down.
+        // If the pool cannot start a thread, it drops the closure and panics. The caller is
+        // shutting down and ignores the panic.
         let begin = || spawn_internal(self, move || drop(rings), Some("files"), true);
         drop(catch_and_forget(begin));
     }

@@ -1,4 +1,4 @@
-//! Futile loops, on their way from the thread that polls them to the watchdog.
+//! Passes futile loops from the thread that finds them to the watchdog.
 
 use crate::inspect::{FutileLoop, TaskInfo};
 use crate::runtime::context;
@@ -7,13 +7,13 @@ use crate::task::futile::{self, FutileTask};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The most loops that are kept for one visit of the watchdog.
+/// The maximum number of loops kept for one visit of the watchdog.
 const MAX_LOOPS: usize = 64;
 
-/// The loops that were found and not reported yet.
+/// Futile loops that were found and not reported yet.
 ///
-/// The thread that finds a loop is polling its task. The report hook is user code, which may need a lock
-/// that the task holds. So the watchdog calls it.
+/// The thread that finds a loop is polling the task. The report hook is user code, which may need a
+/// lock that the task holds, so the watchdog calls the hook.
 #[derive(Default)]
 pub(super) struct FutileLoops {
     list: Mutex<Vec<FutileLoop>>,
@@ -26,12 +26,13 @@ impl FutileLoops {
         if list.len() < MAX_LOOPS {
             list.push(found);
         }
-        // Relaxed: the caller counts an event next, which the watchdog reads before the flag. So the
-        // watchdog sees the flag; or it misses the event too, and visits once more.
+        // Relaxed: the caller counts an event next, and the watchdog reads the event count before
+        // the flag. So the watchdog either sees the flag, or also misses the event and visits once
+        // more.
         self.is_any.store(true, Relaxed);
     }
 
-    /// Takes the loops that were found.
+    /// Removes and returns the loops that were found.
     pub(super) fn take(&self) -> Vec<FutileLoop> {
         // Relaxed: see `push`. The lock orders the list.
         if !self.is_any.load(Relaxed) {
@@ -48,7 +49,7 @@ pub(super) fn install() {
     futile::set_reporter(push_to_current_runtime);
 }
 
-/// Leaves a loop for the watchdog, in the runtime of the calling thread.
+/// Queues a loop for the watchdog, in the runtime of the calling thread.
 fn push_to_current_runtime(found: &futile::FutileLoop<'_>) {
     context::with_current(|shared| {
         let task = match found.task {

@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 /// A reference to a runtime; cheap to clone and usable on any thread.
 ///
-/// A handle does not keep the runtime running. Once the [`Runtime`](super::Runtime) is dropped, a
-/// task spawned through a handle is cancelled at once.
+/// A handle does not keep the runtime running. After the [`Runtime`](super::Runtime) is dropped,
+/// tasks spawned through a handle are cancelled immediately.
 ///
 /// # Examples
 ///
@@ -164,7 +164,7 @@ impl Handle {
 
     /// Runs a future to completion on the calling thread, and returns its output.
     ///
-    /// On a current-thread runtime this drives neither tasks nor timers nor I/O: those make
+    /// On a current-thread runtime, this method drives neither tasks nor timers nor I/O. They make
     /// progress only while a thread is in [`Runtime::block_on`](super::Runtime::block_on).
     ///
     /// # Panics
@@ -243,7 +243,7 @@ impl Handle {
         self.shared.id
     }
 
-    /// Returns the name that [`Builder::name`](super::Builder::name) has set.
+    /// Returns the name set with [`Builder::name`](super::Builder::name).
     ///
     /// # Examples
     ///
@@ -258,11 +258,11 @@ impl Handle {
         self.shared.name.as_deref()
     }
 
-    /// Returns every task and worker: what each does, what it waits for, and what is wrong.
+    /// Takes a dump: every task and worker, what each does or waits for, and what is wrong.
     ///
-    /// Any thread may call it at any time, also while all workers are blocked. It neither stops a
-    /// worker nor wakes or polls a task. [`inspect::snapshot`](crate::inspect::snapshot()) has all
-    /// runtimes of the process.
+    /// Any thread may call it at any time, even while all workers are blocked. It neither stops
+    /// workers nor wakes or polls tasks. [`inspect::snapshot`](crate::inspect::snapshot()) covers
+    /// all runtimes of the process.
     ///
     /// # Examples
     ///
@@ -291,9 +291,9 @@ impl Handle {
     /// Switches the flight recorder on or off.
     ///
     /// While it is on, each worker records its polls, wake-ups, spawns, parks and steals in a ring
-    /// buffer of the last few thousand events. One more buffer has the events of all other threads.
-    /// [`trace`](Self::trace) returns them. A worker starts to record when it next checks its
-    /// timers and I/O. Recording times every poll, so it has a small cost.
+    /// buffer of the last few thousand events. Another buffer holds the events of all other
+    /// threads. [`trace`](Self::trace) returns them. A worker starts recording when it next checks
+    /// its timers and I/O. Recording times every poll, which has a small cost.
     ///
     /// # Examples
     ///
@@ -330,8 +330,8 @@ impl Handle {
 
     /// Returns the events of the flight recorder as JSON for `chrome://tracing` or Perfetto.
     ///
-    /// There is one row for each worker, one for all other threads, and one for reports. Tasks that
-    /// are alive appear with their names, others with their ids.
+    /// The trace has one row for each worker, one for all other threads, and one for reports. Live
+    /// tasks appear with their names, ended ones with their ids.
     ///
     /// # Examples
     ///
@@ -356,12 +356,12 @@ impl Handle {
         inspect::chrome_trace(&rows, &names)
     }
 
-    /// Scans the runtime for deadlocks and for situations that last, and returns the findings.
+    /// Scans the runtime for deadlocks and long-lasting problems, and returns the findings.
     ///
     /// The watchdog makes the same scan when the runtime becomes idle, and
-    /// [reports](super::Builder::on_report) the findings. The findings of this call are not
-    /// reported. A situation
-    /// [lasts](super::Builder::report_lasting_after) from the first scan that sees it.
+    /// [reports](super::Builder::on_report) the findings. Findings of this call are only returned,
+    /// not reported. A problem's [duration](super::Builder::report_lasting_after) counts from the
+    /// first scan that sees it.
     ///
     /// # Examples
     ///

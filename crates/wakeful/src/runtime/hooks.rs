@@ -28,20 +28,20 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Turns the upcalls of a scheduler into reports, and enters the runtime on its threads.
 pub(crate) struct ReportingHooks {
-    /// Set by [`set_runtime`](Self::set_runtime) once the runtime is complete. It is weak because
-    /// the schedulers hold these hooks.
+    /// Set by [`set_runtime`](Self::set_runtime) once the runtime is complete. Weak, because the
+    /// schedulers hold these hooks.
     shared: OnceLock<Weak<RuntimeInner>>,
     pub(crate) reporter: Reporter,
     panic_policy: PanicPolicy,
-    /// Tasks that panicked.
+    /// The number of tasks that have panicked.
     pub(super) panics: AtomicU64,
-    /// Loops that were found by threads that polled them, until the watchdog reports them.
+    /// Futile loops that polling threads have found and the watchdog has not reported yet.
     pub(super) futile_loops: FutileLoops,
-    /// Made with the first observation.
+    /// Created with the first observation.
     findings: Mutex<Option<Box<Findings>>>,
-    /// Made when the watchdog is first woken.
+    /// Created when the watchdog is first woken.
     watch_target: OnceLock<Arc<WatchTarget>>,
-    /// The runtime has shut down. The watchdog is not woken any more.
+    /// Set when the runtime has shut down; the watchdog is not woken after that.
     watch_closed: AtomicBool,
     me: Weak<Self>,
 }
@@ -65,18 +65,18 @@ impl ReportingHooks {
         })
     }
 
-    /// Connects the hooks with their runtime. The builder calls it once, before a thread starts.
+    /// Connects the hooks with their runtime. The builder calls this once, before any thread starts.
     pub(super) fn set_runtime(&self, shared: &Arc<RuntimeInner>) {
         wait::block_on::set_on_block(thread_blocks);
         let is_first = self.shared.set(Arc::downgrade(shared)).is_ok();
         debug_assert!(is_first, "each runtime has hooks of its own");
         futile_loops::install();
-        // The world runs its hosts in virtual time, and looks for what is wrong itself.
+        // A simulated world runs its hosts in virtual time, and detects problems itself.
         let is_simulated = shared.config().env.simulated.is_some();
         self.watch_closed.store(is_simulated, Relaxed);
     }
 
-    /// Returns the runtime, unless it was dropped. No thread calls a hook before `set_runtime`.
+    /// Returns the runtime, unless it is dropped. No thread calls a hook before `set_runtime`.
     fn runtime(&self) -> Option<Arc<RuntimeInner>> {
         self.shared.get()?.upgrade()
     }
@@ -85,13 +85,14 @@ impl ReportingHooks {
         let runtime = self.runtime();
         report.set_runtime(runtime.as_ref().and_then(|shared| shared.name.as_deref()));
         let now = runtime.map_or(Duration::ZERO, |shared| shared.clock().elapsed());
-        // A hook may block: the watchdog does not wait for it.
+        // A hook may block, so the watchdog first hands its role to another thread.
         self.reporter.report(report, now, watchdog::hand_off)
     }
 
-    /// Reports a panic that no code observes, and acts on it as the policy says.
+    /// Reports a panic that no code observes, and applies the panic policy.
     ///
-    /// Returns the message with which every `block_on` has to fail.
+    /// Returns the message with which every `block_on` must fail, if the policy shuts the runtime
+    /// down.
     fn report_panic(&self, report: &Arc<Report>) -> Option<String> {
         match self.panic_policy.after_unobserved() {
             AfterUnobserved::Report => _ = self.report(report),
@@ -115,9 +116,10 @@ impl ReportingHooks {
         None
     }
 
-    /// Returns the message with which every `block_on` has to fail.
+    /// Returns `message`, with which every `block_on` must fail.
     ///
-    /// In a simulation, the `block_on` belongs to another runtime than most tasks, so the run fails.
+    /// In a simulation, also fails the run, because `block_on` belongs to another runtime than most
+    /// tasks.
     fn shut_down_for(&self, message: Option<String>) -> Option<String> {
         if let Some(text) = &message
             && let Some(shared) = self.runtime()
@@ -128,7 +130,7 @@ impl ReportingHooks {
         message
     }
 
-    /// Looks for situations that have lasted too long.
+    /// Looks for problems that have lasted too long.
     pub(super) fn observe(&self, shared: &RuntimeInner, audience: Audience) -> Observed {
         inspect::defer_drops(|| {
             let mut findings = ignore_poison(self.findings.lock());
@@ -136,12 +138,13 @@ impl ReportingHooks {
         })
     }
 
-    /// Ends the watch, after the scheduler has closed.
+    /// Stops watching the runtime, after the scheduler has closed.
     ///
     /// Waits for the watchdog, at most until `deadline` if there is one.
     pub(super) fn close_watch(&self, deadline: Option<Instant>) {
         self.watch_closed.store(true, Relaxed);
-        // Pairs with the fence in `wake_watchdog`: that sees the flag, or this sees its target.
+        // Pairs with the fence in `wake_watchdog`: that function sees the flag, or this one sees
+        // its target.
         fence(SeqCst);
         if let Some(target) = self.watch_target.get() {
             target.close(deadline);
@@ -159,7 +162,7 @@ impl ReportingHooks {
     }
 }
 
-/// Notes that a thread waits in a `blocking_…` method: a closure of the pool, for example.
+/// Records that a thread, such as one of the pool, waits in a `blocking_…` method.
 fn thread_blocks(record: &BlockOnRecord) {
     context::with_current(|shared| {
         record.waiting.set_since_ms(shared.base().now_ms());
@@ -243,12 +246,12 @@ impl RuntimeHooks for ReportingHooks {
         let (mut stuck, others): (Vec<Arc<Report>>, Vec<Arc<Report>>) = scan();
         let reported = others.iter().filter(|report| self.report(report)).count();
         if reported > 0 && !stuck.is_empty() {
-            // The hook may have helped, by an abort for example.
+            // The hook may have resolved the deadlock, for example by an abort.
             (stuck, _) = scan();
         }
         let reported = stuck.iter().filter(|report| self.report(report)).count();
         if reported > 1 {
-            // A hook that was told of the first may have helped the second.
+            // The hook's reaction to the first report may have resolved the second deadlock.
             (stuck, _) = scan();
         }
         for report in stuck {
@@ -263,13 +266,13 @@ impl RuntimeHooks for ReportingHooks {
     }
 
     fn observe_lasting(&self) -> Option<Duration> {
-        // A paused clock does not measure how long a situation lasts.
+        // A paused clock does not measure how long a problem lasts.
         let shared = self.runtime().filter(|shared| !shared.clock().is_paused())?;
         let observed = self.observe(&shared, Audience::Hook);
         for report in observed.reports {
             self.report(&Arc::new(report));
         }
-        // A time beyond what an `Instant` can hold is as good as a day.
+        // A day is late enough, and always fits into an `Instant`.
         observed.again_after.map(|after| after.min(DAY))
     }
 
@@ -304,8 +307,8 @@ impl RuntimeHooks for ReportingHooks {
 
     fn drivers_closed(&self) {
         if let Some(shared) = self.runtime() {
-            // On the pool, so that this thread does not block. A closure of `block_in_place` may
-            // wait for one of the operations.
+            // Completed on the pool, so that this thread does not block. A closure of
+            // `block_in_place` may wait for one of the operations.
             shared.complete_file_ops(true);
         }
     }
@@ -325,7 +328,7 @@ impl RuntimeHooks for ReportingHooks {
                 let _guard = context::enter(&shared);
                 life();
             }
-            // The runtime is already dropped. The thread still runs its shutdown steps.
+            // The runtime is already dropped, but the thread still runs its shutdown steps.
             None => life(),
         }
     }

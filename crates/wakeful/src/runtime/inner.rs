@@ -28,9 +28,9 @@ use std::thread::ThreadId;
 /// The state of a runtime, shared by all handles to it.
 pub(crate) struct RuntimeInner {
     pub(crate) id: Id,
-    /// The builder enabled timers. It is next to the id because `timeout` reads these two.
+    /// Whether timers are enabled. Placed next to `id` because `timeout` reads both.
     pub(crate) has_time: bool,
-    /// A timer that is registered when the runtime shuts down elapses, and does not panic.
+    /// Whether registered timers elapse instead of panicking when the runtime shuts down.
     pub(crate) timers_elapse_at_shutdown: bool,
     pub(crate) name: Option<String>,
     pub(crate) flavor: Flavor,
@@ -43,7 +43,7 @@ pub(crate) struct RuntimeInner {
     pub(super) tokio_intervals: Mutex<TokioIntervals>,
     /// The time limit of a test.
     pub(super) test_limit: Option<TestLimit>,
-    /// It is the runtime of a test, with a time limit or without.
+    /// Whether this is the runtime of a test, with or without a time limit.
     pub(super) is_for_test: bool,
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum Flavor {
 }
 
 impl RuntimeInner {
-    /// Returns the state that schedulers of both flavors have.
+    /// Returns the state that both scheduler flavors share.
     pub(crate) fn base(&self) -> &SchedulerBase {
         match &self.flavor {
             Flavor::Current(scheduler) => &scheduler.base,
@@ -62,13 +62,13 @@ impl RuntimeInner {
         }
     }
 
-    /// Returns a name for metrics: that of the runtime, of its `block_on`, or its id.
+    /// Returns the name for metrics: the runtime's name, or its `block_on` name, or its id.
     pub(crate) fn display_name(&self) -> String {
         let name = self.name.as_ref().or(self.base().config.block_on_name.as_ref());
         name.cloned().unwrap_or_else(|| self.id.to_string())
     }
 
-    /// Returns how many tasks panicked.
+    /// Returns how many tasks have panicked.
     pub(crate) fn panics(&self) -> u64 {
         self.hooks.panics.load(Relaxed)
     }
@@ -81,12 +81,12 @@ impl RuntimeInner {
         }
     }
 
-    /// Scans this runtime for deadlocks, which may go through other runtimes of the process.
+    /// Scans this runtime for deadlocks, including cycles through other runtimes of the process.
     pub(crate) fn scan_for_deadlocks(&self, mode: ScanMode) -> ScanResult {
         inspect::scan(self, self.name.as_deref(), || registry::peers_of(self.id), mode)
     }
 
-    /// Takes a dump, and scans the runtime for what is wrong.
+    /// Takes a dump, including the findings of a scan.
     pub(crate) fn dump(&self) -> Dump {
         let (inspectable, name) = (self.inspectable(), self.name.as_deref());
         let dump = Dump::take(inspectable, name);
@@ -115,7 +115,7 @@ impl RuntimeInner {
         }
     }
 
-    /// Makes the workers leave after a fatal error.
+    /// Makes the workers exit after a fatal error.
     pub(super) fn propagate_fatal_error(&self) {
         if let Flavor::Multi(scheduler) = &self.flavor {
             scheduler.propagate_fatal_error();
@@ -124,7 +124,7 @@ impl RuntimeInner {
 
     /// Returns the poller for descriptors registered on this thread, and the index of its worker.
     ///
-    /// Creates the poller if there is none yet.
+    /// Creates the poller if it does not exist yet.
     pub(crate) fn poller(&self) -> io::Result<(&Arc<Poller>, usize)> {
         let (slot, owner) = match &self.flavor {
             Flavor::Current(scheduler) => (&scheduler.poller, 0),
@@ -153,7 +153,7 @@ impl RuntimeInner {
 
     /// Wakes worker `owner` after a registration with its poller.
     ///
-    /// The worker may be parked outside of its poller, which had no sources so far.
+    /// The worker may be parked outside its poller, because the poller had no sources before.
     pub(crate) fn wake_poller(&self, owner: usize) {
         match &self.flavor {
             Flavor::Current(scheduler) => scheduler.wake_holder(),
@@ -177,7 +177,7 @@ impl RuntimeInner {
         }
     }
 
-    /// Wakes the worker that owns `timers`, after a new first deadline was registered there.
+    /// Wakes the worker that owns `timers`, after a new earliest deadline was registered there.
     pub(crate) fn wake_timers(&self, timers: &Timers) {
         match &self.flavor {
             Flavor::Current(scheduler) => scheduler.wake_holder(),
@@ -185,7 +185,7 @@ impl RuntimeInner {
         }
     }
 
-    /// Fires the timers that are due on a current-thread runtime, after its clock was advanced.
+    /// Fires the expired timers of a current-thread runtime, after its clock was advanced.
     pub(crate) fn fire_due_timers(&self) {
         if let Flavor::Current(scheduler) = &self.flavor {
             scheduler.timers.advance_to(self.clock().tick());

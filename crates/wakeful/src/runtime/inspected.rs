@@ -1,4 +1,4 @@
-//! A runtime, as diagnostics see it.
+//! The view of a runtime that diagnostics use.
 
 #[cfg(feature = "page")]
 use crate::inspect::TokioMetrics;
@@ -93,12 +93,12 @@ impl InspectedRuntime for RuntimeInner {
                 found = Some(task);
             }
         });
-        // Not inside of the walk: the abort may have to queue the task.
+        // Not inside the walk, because the abort may have to queue the task.
         found.inspect(|task| task.abort(0)).is_some()
     }
 }
 
-/// A runtime of a list: a shutdown waits until it is dropped (PEER-1).
+/// A runtime in a list; a shutdown waits until the peer is dropped (PEER-1).
 impl InspectedRuntime for Peer {
     fn id(&self) -> u64 {
         InspectedRuntime::id(&**self)
@@ -157,9 +157,9 @@ impl InspectedRuntime for Peer {
 impl Handle {
     /// Aborts the task with this id, as [`JoinHandle::abort`](crate::task::JoinHandle::abort) does.
     ///
-    /// Returns false if no such task of this runtime is alive. Searches all tasks, so prefer an
-    /// [`AbortHandle`](crate::task::AbortHandle) where the program has one. It is meant for tools that
-    /// know a task from a dump.
+    /// Returns false if this runtime has no live task with that id. This method is for tools that
+    /// know a task from a dump: it searches all tasks, so prefer an
+    /// [`AbortHandle`](crate::task::AbortHandle) in programs.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! A runtime that stays on its thread, and whose tasks need not be `Send`.
+//! A runtime that stays on one thread, so that its tasks need not be `Send`.
 
 use super::enter::EnterGuard;
 use super::handle::Handle;
@@ -19,8 +19,8 @@ use std::time::Duration;
 
 /// A current-thread runtime that stays on its thread, so that its tasks need not be `Send`.
 ///
-/// [`spawn_local`](crate::task::spawn_local) works anywhere inside of it, without a
-/// [`LocalSet`](crate::task::LocalSet). Dropping it shuts it down like a [`Runtime`].
+/// [`spawn_local`](crate::task::spawn_local) works anywhere inside this runtime, without a
+/// [`LocalSet`](crate::task::LocalSet). Dropping the runtime shuts it down, as for a [`Runtime`].
 ///
 /// # Examples
 ///
@@ -43,10 +43,10 @@ pub struct LocalRuntime {
     _not_send: PhantomData<*const ()>,
 }
 
-/// Settings that only a [`LocalRuntime`] has: hooks for its tasks.
+/// Settings specific to a [`LocalRuntime`]: hooks for its tasks.
 ///
-/// Pass it to [`Builder::build_local`]. A hook is `Send` and `Sync`, because other threads can spawn
-/// tasks through the runtime's [`Handle`].
+/// Pass it to [`Builder::build_local`]. Hooks must be `Send` and `Sync`, because other threads can
+/// spawn tasks through the runtime's [`Handle`].
 ///
 /// # Examples
 ///
@@ -189,7 +189,7 @@ impl LocalRuntime {
         Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
     }
 
-    /// Returns a handle to the runtime. Other threads can spawn `Send` tasks through it.
+    /// Returns a handle, through which other threads can spawn `Send` tasks.
     ///
     /// # Examples
     ///
@@ -206,7 +206,7 @@ impl LocalRuntime {
         self.runtime.handle()
     }
 
-    /// Spawns a task that need not be `Send`. It runs while this thread is in `block_on`.
+    /// Spawns a task that need not be `Send`; the task runs while this thread is in `block_on`.
     ///
     /// # Examples
     ///
@@ -230,7 +230,7 @@ impl LocalRuntime {
         unsafe { spawn_on_own_thread(&self.handle().shared, future, spawn::options_here()) }
     }
 
-    /// Spawns a task on this runtime. Diagnostics name `site` as its spawn site.
+    /// Spawns a task on this runtime, with `site` as its spawn site in diagnostics.
     pub(crate) fn spawn_local_at<F>(
         &self,
         site: &'static Location<'static>,
@@ -268,7 +268,7 @@ impl LocalRuntime {
         self.runtime.spawn_blocking(func)
     }
 
-    /// Runs a future to completion on this thread, and the runtime's tasks meanwhile.
+    /// Runs a future to completion on this thread, together with the runtime's tasks.
     ///
     /// # Panics
     ///
@@ -343,7 +343,7 @@ impl LocalRuntime {
         self.runtime.shutdown_timeout(duration);
     }
 
-    /// Shuts the runtime down within `limit`, and returns what was and what is still alive.
+    /// Shuts the runtime down within `limit`, and reports what was alive before and after.
     ///
     /// See [`Runtime::shutdown_with_report`].
     ///
@@ -373,8 +373,8 @@ impl LocalRuntime {
     /// use wakeful::runtime::LocalRuntime;
     ///
     /// let rt = LocalRuntime::new()?;
-    /// let (end, ended) = mpsc::channel::<()>();
-    /// rt.spawn_blocking(move || ended.recv());
+    /// let (tx, rx) = mpsc::channel::<()>();
+    /// rt.spawn_blocking(move || rx.recv());
     /// rt.shutdown_background(); // the closure still runs
     /// drop(end);
     /// # Ok::<(), std::io::Error>(())
@@ -388,7 +388,7 @@ impl LocalRuntime {
 ///
 /// # Safety
 ///
-/// `shared` belongs to a local runtime, and the calling thread is its thread.
+/// `shared` must belong to a local runtime, and the caller must run on its thread.
 pub(crate) unsafe fn spawn_on_own_thread<F>(
     shared: &RuntimeInner,
     future: F,
@@ -399,8 +399,8 @@ where
     F::Output: 'static,
 {
     match &shared.flavor {
-        // SAFETY: the scheduler polls tasks in `block_on` and drops them in `close`. Both are
-        // called through a `LocalRuntime`, which never leaves this thread.
+        // SAFETY: the scheduler polls tasks in `block_on` and drops them in `close`. Both run
+        // through the `LocalRuntime`, which never leaves this thread.
         Flavor::Current(scheduler) => unsafe { scheduler.spawn(future, options) },
         Flavor::Multi(_) => unreachable!("a local runtime is a current-thread one"),
     }

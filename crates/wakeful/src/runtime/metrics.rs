@@ -14,7 +14,7 @@ use crate::runtime::inner::Flavor;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Metrics of a runtime; from [`Handle::metrics`].
+/// Metrics of a runtime; returned by [`Handle::metrics`].
 ///
 /// Each method reads the current value. Workers update their counters at intervals, so a value may
 /// be slightly behind. Use [`prometheus`](Self::prometheus) to export all metrics, or `Display` to
@@ -42,9 +42,9 @@ impl RuntimeMetrics {
         Self { handle }
     }
 
-    /// Returns the number of tasks that are spawned and have not ended.
+    /// Returns the number of live tasks: spawned, and not yet ended.
     ///
-    /// Closures of the blocking pool and the tasks of a `LocalSet` are not counted.
+    /// This excludes closures of the blocking pool and the tasks of a `LocalSet`.
     ///
     /// # Examples
     ///
@@ -107,9 +107,9 @@ impl RuntimeMetrics {
         }
     }
 
-    /// Returns what executes file operations that the page cache cannot serve.
+    /// Returns the backend that executes file operations which the page cache cannot serve.
     ///
-    /// It is [`FileBackend::Uring`] or [`FileBackend::Pool`].
+    /// The result is [`FileBackend::Uring`] or [`FileBackend::Pool`].
     ///
     /// # Examples
     ///
@@ -125,7 +125,7 @@ impl RuntimeMetrics {
         self.handle.shared.file_backend()
     }
 
-    /// Returns how many file operations were submitted to io_uring so far.
+    /// Returns how many file operations have been submitted to io_uring.
     ///
     /// # Examples
     ///
@@ -141,7 +141,7 @@ impl RuntimeMetrics {
         self.handle.shared.files.uring_ops.load(Relaxed)
     }
 
-    /// Returns how many file operations were sent to the blocking pool so far.
+    /// Returns how many file operations have been sent to the blocking pool.
     ///
     /// Operations that the page cache served on the calling thread are not counted.
     ///
@@ -159,7 +159,7 @@ impl RuntimeMetrics {
         self.handle.shared.files.pool_ops.load(Relaxed)
     }
 
-    /// Returns how many tasks were spawned so far, closures of the blocking pool included.
+    /// Returns how many tasks have been spawned, including closures of the blocking pool.
     ///
     /// # Examples
     ///
@@ -177,7 +177,7 @@ impl RuntimeMetrics {
         self.handle.shared.inspectable().spawned()
     }
 
-    /// Returns how many tasks have ended so far, closures of the blocking pool included.
+    /// Returns how many tasks have ended, including closures of the blocking pool.
     ///
     /// # Examples
     ///
@@ -194,7 +194,7 @@ impl RuntimeMetrics {
         self.spawned_tasks().saturating_sub(self.handle.shared.alive_tasks())
     }
 
-    /// Returns how many tasks panicked so far.
+    /// Returns how many tasks have panicked.
     ///
     /// # Examples
     ///
@@ -228,7 +228,7 @@ impl RuntimeMetrics {
         self.handle.shared.inspectable().workers().iter().map(|worker| worker.sources).sum()
     }
 
-    /// Returns the number of reports so far, for each kind of report.
+    /// Returns the number of reports by kind.
     ///
     /// # Examples
     ///
@@ -248,10 +248,10 @@ impl RuntimeMetrics {
 
     /// Returns all metrics in the text exposition format of Prometheus.
     ///
-    /// Each name begins with `wakeful_`; `docs/METRICS.md` has the table. [`prometheus_tokio`] has
-    /// the names of tokio-metrics. The label `runtime` is the
-    /// [name of the runtime](crate::runtime::Builder::name). Without one, it is the name of the function
-    /// that `#[wakeful::main]` or `#[wakeful::test]` is on, or the number of the runtime in its process.
+    /// Each name begins with `wakeful_`; `docs/METRICS.md` lists them. [`prometheus_tokio`] uses
+    /// the names of tokio-metrics. The label `runtime` is the [name of the
+    /// runtime](crate::runtime::Builder::name). For an unnamed runtime it is the name of the
+    /// function with `#[wakeful::main]` or `#[wakeful::test]`, or else the runtime's id.
     ///
     /// The buckets of histograms double from 1 µs (1.024 µs) to 17 s.
     ///
@@ -292,7 +292,7 @@ impl RuntimeMetrics {
         }
     }
 
-    /// Returns how many tasks were reported as orphans so far.
+    /// Returns how many tasks have been reported as orphans.
     ///
     /// # Examples
     ///

@@ -8,7 +8,7 @@
 //!        └─ JoinHandle dropped ──► UnobservedPanic ──► after_unobserved(): shut down, abort or call
 //! ```
 //!
-//! A kept handle may still be awaited. So `UnawaitedPanic` is a suspicion, and only reported.
+//! A kept handle may still be awaited, so `UnawaitedPanic` is only suspected, and only reported.
 
 use crate::inspect::{Report, fatal_panic_text};
 use crate::task::header::Header;
@@ -20,14 +20,15 @@ use std::sync::{Arc, OnceLock};
 /// What the runtime does when a task or a blocking closure panics.
 ///
 /// Set it with [`Builder::unhandled_panic`](crate::runtime::Builder::unhandled_panic), or with the
-/// environment variable `WAKEFUL_ON_PANIC` for programs that are not edited. `Ignore` and
-/// `ShutdownRuntime` are tokio's. The other values are about panics that no code observes, since the
-/// JoinHandle was dropped ([`UnobservedPanic`](crate::inspect::UnobservedPanic)). A handle that is kept
-/// may still be awaited: [`UnawaitedPanic`](crate::inspect::UnawaitedPanic) is only reported.
+/// environment variable `WAKEFUL_ON_PANIC` for programs that you don't want to edit. `Ignore` and
+/// `ShutdownRuntime` also exist in tokio. The other values apply to panics that no code can
+/// observe, because the JoinHandle was dropped
+/// ([`UnobservedPanic`](crate::inspect::UnobservedPanic)). A kept handle may still be awaited, so
+/// an [`UnawaitedPanic`](crate::inspect::UnawaitedPanic) is only reported.
 ///
-/// They hold for tasks, for the tasks of a [`LocalSet`](crate::task::LocalSet) that the runtime
-/// polls, and for closures of [`spawn_blocking`](crate::task::spawn_blocking). A panic that is
-/// dropped while the runtime shuts down does not count.
+/// The policy applies to tasks, to the tasks of a [`LocalSet`](crate::task::LocalSet) that the
+/// runtime polls, and to closures of [`spawn_blocking`](crate::task::spawn_blocking). A panic that
+/// is dropped while the runtime shuts down does not count.
 ///
 /// # Examples
 ///
@@ -73,11 +74,11 @@ pub enum UnhandledPanic {
     AbortIfUnobserved,
     /// A panic that no code observes is reported, and a function is called with the report.
     ///
-    /// [`UnhandledPanic::call`] makes it.
+    /// Create this value with [`UnhandledPanic::call`].
     Call(PanicHook),
 }
 
-/// The function of [`UnhandledPanic::Call`]; made by [`UnhandledPanic::call`].
+/// The function of [`UnhandledPanic::Call`]; created by [`UnhandledPanic::call`].
 ///
 /// # Examples
 ///
@@ -103,13 +104,14 @@ impl fmt::Debug for PanicHook {
 }
 
 impl UnhandledPanic {
-    /// Makes the policy that calls `f` with the report of each panic that no code observes.
+    /// Creates a policy that calls `f` with the report of each panic that no code observes.
     ///
-    /// The report is a [`Report::UnobservedPanic`]. It is delivered as well, before the call. Unlike [`on_report`](crate::runtime::Builder::on_report), the function
-    /// is subject to no filter and no rate limit.
+    /// The report is a [`Report::UnobservedPanic`]. The report is delivered before the call. Unlike
+    /// the hook of [`on_report`](crate::runtime::Builder::on_report), `f` is subject to no filter
+    /// and no rate limit.
     ///
-    /// The thread that finds the panic calls it: a worker, or the thread that drops the JoinHandle. A
-    /// panic of the function is caught.
+    /// The thread that finds the panic calls `f`: a worker, or the thread that drops the
+    /// JoinHandle. A panic of `f` is caught.
     ///
     /// # Examples
     ///
@@ -118,11 +120,11 @@ impl UnhandledPanic {
     /// use wakeful::inspect::Report;
     /// use wakeful::runtime::{Builder, UnhandledPanic};
     ///
-    /// let (tell, told) = mpsc::channel();
+    /// let (tx, rx) = mpsc::channel();
     /// let runtime = Builder::new_current_thread()
     ///     .unhandled_panic(UnhandledPanic::call(move |report| {
     ///         if let Report::UnobservedPanic(panic) = report {
-    ///             tell.send(panic.message().map(str::to_owned)).unwrap();
+    ///             tx.send(panic.message().map(str::to_owned)).unwrap();
     ///         }
     ///     }))
     ///     .build()?;
@@ -130,7 +132,7 @@ impl UnhandledPanic {
     ///     drop(wakeful::spawn(async { panic!("no such user") }));
     ///     wakeful::task::yield_now().await;
     /// });
-    /// assert_eq!(told.recv().unwrap().as_deref(), Some("no such user"));
+    /// assert_eq!(rx.recv().unwrap().as_deref(), Some("no such user"));
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn call<F>(f: F) -> Self
@@ -150,7 +152,7 @@ impl UnhandledPanic {
         }
     }
 
-    /// Reads the environment variable once per process. Says so if its value means nothing.
+    /// Reads the environment variable once per process. Prints a warning if its value is invalid.
     fn of_environment() -> Self {
         static POLICY: OnceLock<UnhandledPanic> = OnceLock::new();
         let policy = POLICY.get_or_init(|| {
@@ -174,7 +176,7 @@ pub(super) struct PanicPolicy {
     is_of_environment: bool,
 }
 
-/// What to do about a panic that no code observes.
+/// The action to take on a panic that no code observes.
 #[must_use]
 pub(super) enum AfterUnobserved<'a> {
     Report,
@@ -187,15 +189,15 @@ pub(super) enum AfterUnobserved<'a> {
 }
 
 impl PanicPolicy {
-    /// Takes what the builder sets, otherwise what the environment variable sets.
+    /// Creates the policy from the builder's setting, or else from the environment variable.
     pub(super) fn new(behavior: Option<UnhandledPanic>) -> Self {
         let is_of_environment = behavior.is_none();
         let behavior = behavior.unwrap_or_else(UnhandledPanic::of_environment);
         Self { behavior, is_of_environment }
     }
 
-    /// Returns what happens after a panic that no code observes, and the setting, if more happens than
-    /// a report.
+    /// Describes the reaction to an unobserved panic and its setting, if there is more than a
+    /// report.
     pub(super) fn text(&self) -> Option<&'static str> {
         Some(match (&self.behavior, self.is_of_environment) {
             (UnhandledPanic::Ignore | UnhandledPanic::ShutdownRuntime, _) => return None,
@@ -215,7 +217,7 @@ impl PanicPolicy {
         })
     }
 
-    /// Returns the message with which every `block_on` fails because the task panicked, if it does.
+    /// Returns the message with which every `block_on` must fail, if this panic is fatal.
     pub(super) fn after_panic(&self, task: &Header, payload: &(dyn Any + Send)) -> Option<String> {
         // The panic of a blocking closure goes to its JoinHandle alone, as with tokio.
         let is_closure = task.state.load().has(BLOCKING);
@@ -227,7 +229,7 @@ impl PanicPolicy {
         })
     }
 
-    /// Returns what to do about a panic that no code observes.
+    /// Returns the action to take on a panic that no code observes.
     pub(super) fn after_unobserved(&self) -> AfterUnobserved<'_> {
         match &self.behavior {
             UnhandledPanic::Ignore | UnhandledPanic::ShutdownRuntime => AfterUnobserved::Report,
@@ -238,7 +240,7 @@ impl PanicPolicy {
     }
 }
 
-/// Returns the message with which a local set fails that shuts down because a task panicked.
+/// Returns the panic message of a local set that shuts down because a task panicked.
 pub(super) fn local_set_text(task: &Header, payload: &(dyn Any + Send)) -> String {
     let headline =
         "a spawned task panicked and the LocalSet is configured to shutdown on unhandled panic";

@@ -30,24 +30,24 @@ macro_rules! without_simulation {
 }
 without_simulation!(OwnedFd, Arc<OwnedFd>);
 
-/// What an operation acts on.
+/// The target of an operation: an I/O object or a simulated socket.
 pub(crate) enum Io<'a, S> {
     Kernel(&'a S),
     Simulated(&'a SimulatedSocket),
 }
 
-/// A non-blocking I/O object that is registered with a poller until it is dropped or taken out.
+/// A non-blocking I/O object, registered with a poller until it is dropped or taken out.
 ///
-/// A simulated socket has no object. A taken object needs the same test anyway, so the other sockets
-/// need no further test.
+/// A simulated socket has no object. This adds no test for other sockets: `io` is an `Option` anyway,
+/// because the object can be taken out.
 pub(crate) struct PollEvented<S: IoObject> {
     /// `None` after `into_inner`, and in a simulation.
     io: Option<S>,
     registration: Registration,
 }
 
-/// A transfer of this size may be short although more is possible: the kernel limits one system
-/// call to slightly more than this.
+/// The transfer size from which a short transfer proves nothing: the kernel limits one system call to
+/// slightly more than this.
 const MAX_TRANSFER: usize = 0x7fff_0000;
 
 pub(crate) const BOTH: mio::Interest = mio::Interest::READABLE.add(mio::Interest::WRITABLE);
@@ -57,13 +57,13 @@ impl<S: IoObject> PollEvented<S> {
     ///
     /// # Panics
     ///
-    /// If the thread has no current runtime, or if that has no I/O.
+    /// If the thread has no current runtime, or if that runtime has no I/O.
     #[track_caller]
     pub(crate) fn new(io: S, interest: mio::Interest) -> io::Result<Self> {
         Self::new_at(io, interest, Location::caller())
     }
 
-    /// Registers an I/O object that a call at `site` has created.
+    /// Registers an I/O object that was created at `site`.
     #[track_caller]
     pub(crate) fn new_at(
         io: S,
@@ -80,14 +80,14 @@ impl<S: IoObject> PollEvented<S> {
         Self::new_at(io, BOTH, Location::caller())
     }
 
-    /// Registers a simulated socket that a call at `site` has created.
+    /// Registers a simulated socket that was created at `site`.
     #[cold]
     #[track_caller]
     pub(crate) fn new_simulated(socket: SimulatedSocket, site: &'static Location<'static>) -> Self {
         Self { io: None, registration: Registration::new_simulated(socket, site) }
     }
 
-    /// Returns what an operation acts on.
+    /// Returns the target of operations: the I/O object or the simulated socket.
     #[inline(always)]
     pub(crate) fn io(&self) -> Io<'_, S> {
         match &self.io {
@@ -100,7 +100,7 @@ impl<S: IoObject> PollEvented<S> {
     ///
     /// # Errors
     ///
-    /// Returns an error for a simulated socket, which has none.
+    /// Returns an error for a simulated socket, which has no I/O object.
     pub(crate) fn into_inner(mut self) -> io::Result<S> {
         let Some(io) = self.io.take() else { return Err(refused("`into_std`")) };
         self.registration.deregister()?;
@@ -112,10 +112,11 @@ impl<S: IoObject> PollEvented<S> {
         &self.registration
     }
 
-    /// Reads as soon as that does not block.
+    /// Reads as soon as a read does not block.
     ///
     /// `operation` returns the number of bytes that it has read into a buffer of `capacity` bytes.
-    /// Fewer bytes mean that the next read would block. Pass 0 if that conclusion is not possible.
+    /// A smaller number means that the next read would block. Pass 0 if that conclusion is not
+    /// possible.
     #[inline(always)]
     pub(crate) fn poll_read(
         &self,
@@ -130,7 +131,7 @@ impl<S: IoObject> PollEvented<S> {
         })
     }
 
-    /// Writes as soon as that does not block.
+    /// Writes as soon as a write does not block.
     ///
     /// `operation` returns the number of bytes that it has written out of `size` bytes. See
     /// [`poll_read`](Self::poll_read).
@@ -150,7 +151,8 @@ impl<S: IoObject> PollEvented<S> {
 
     /// Clears the readiness if a stream transferred less than it could have.
     ///
-    /// Such a stream has no more, so the next operation waits at once, without a system call.
+    /// A short transfer means that the stream is drained, so the next operation waits without a
+    /// system call.
     #[inline]
     fn mark_drained_if_short(
         &self,
@@ -164,7 +166,8 @@ impl<S: IoObject> PollEvented<S> {
         }
     }
 
-    /// Runs an operation on a datagram socket or a listener as soon as it does not block.
+    /// Runs an operation on a datagram socket or a listener as soon as the operation does not
+    /// block.
     #[inline]
     pub(crate) fn poll_io<R>(
         &self,
@@ -176,9 +179,10 @@ impl<S: IoObject> PollEvented<S> {
         self.registration.poll_io(direction, cx, kind, |_| operation(self.io()))
     }
 
-    /// Runs an operation as soon as it does not block. Any number of tasks may wait.
+    /// Runs an operation as soon as it does not block; any number of tasks may wait.
     ///
-    /// It is cancel safe: if the future is dropped before it is ready, no operation was done.
+    /// Cancel safe: if the future is dropped before it completes, the operation has not been
+    /// executed.
     pub(crate) async fn async_io<R>(
         &self,
         author: OpSource,
@@ -216,8 +220,8 @@ impl<S: IoObject> Deref for PollEvented<S> {
 impl<S: IoObject> Drop for PollEvented<S> {
     fn drop(&mut self) {
         if self.io.is_some() {
-            // The descriptor is closed next, which removes it from the kernel's interest list in
-            // any case.
+            // Errors don't matter: closing the descriptor removes it from the kernel's interest
+            // list.
             let _ = self.registration.deregister();
         }
     }

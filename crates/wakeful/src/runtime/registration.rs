@@ -22,16 +22,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 
-/// The registration of one descriptor with the poller of a worker.
+/// The registration of one descriptor with a worker's poller.
 ///
-/// The owner of the descriptor calls [`deregister`](Self::deregister) before it closes the
+/// The owner of the descriptor must call [`deregister`](Self::deregister) before it closes the
 /// descriptor or passes it to other code.
 pub(crate) struct Registration {
     registered: RegisteredSource,
     origin: ReadinessOrigin,
-    /// The descriptor, or the number of a simulated socket, which is not one.
+    /// The descriptor, or the number of a simulated socket.
     fd: RawFd,
-    /// The end of the data was returned.
+    /// Set once a read has returned the end of the data.
     has_ended: AtomicBool,
     /// Where the descriptor was registered, for diagnostics.
     site: &'static Location<'static>,
@@ -39,23 +39,25 @@ pub(crate) struct Registration {
     _runtime: Arc<RuntimeRef>,
 }
 
-/// What tells a registration that its source is ready.
+/// The origin of a registration's readiness.
 enum ReadinessOrigin {
     Poller(Arc<Poller>),
-    /// The source has no descriptor.
+    /// The source is a simulated socket, which has no descriptor.
     Simulation(Box<SimulatedSocket>),
 }
 
-/// The author of an I/O operation, which decides what its `WouldBlock` proves.
+/// The origin of an I/O operation, which decides what its `WouldBlock` proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpSource {
-    /// This crate. The direction is known, and the operation does not block at its end.
+    /// This crate: the direction is known, and the operation does not block at the end of the data.
     Library,
-    /// A closure of the user. Neither is known.
+    /// A closure of the user: neither the direction nor the behavior at the end of the data is
+    /// known.
     User,
 }
 
-// Only the runtime changes the shared state, so a panic in user code cannot leave it half changed.
+// Only the runtime changes the shared state, so a panic in user code cannot leave that state half
+// changed.
 impl UnwindSafe for Registration {}
 impl RefUnwindSafe for Registration {}
 
@@ -64,7 +66,7 @@ impl Registration {
     ///
     /// # Panics
     ///
-    /// If the thread has no current runtime, or if that has no I/O.
+    /// If the thread has no current runtime, or if that runtime has no I/O.
     #[track_caller]
     pub(crate) fn new(
         fd: RawFd,
@@ -80,12 +82,12 @@ impl Registration {
         let (poller, owner) = runtime.shared.poller()?;
         let poller = poller.clone();
         let registered = poller.register(fd, interest).inspect_err(|_| {
-            // The failed registration may have counted as the first. Then a registration after it
-            // was not the first and did not wake the owner.
+            // The failed registration may have counted as the first one. Then a later registration
+            // did not count as the first, and did not wake the owner.
             runtime.shared.wake_poller(owner);
         })?;
-        // This thread registers and then reads `is_closing`. The closing thread sets it and then
-        // visits all registrations. So at least one of them sees the other.
+        // This thread registers, then reads `is_closing`. The closing thread sets `is_closing`,
+        // then visits all registrations. So at least one of the two threads sees the other's write.
         if runtime.shared.is_closing() {
             let _ = poller.deregister(fd, &registered);
             return Err(shutting_down());
@@ -107,7 +109,7 @@ impl Registration {
     ///
     /// # Panics
     ///
-    /// If the thread has no current runtime, or if that has no I/O.
+    /// If the thread has no current runtime, or if that runtime has no I/O.
     #[cold]
     #[track_caller]
     pub(crate) fn new_simulated(socket: SimulatedSocket, site: &'static Location<'static>) -> Self {
@@ -127,7 +129,7 @@ impl Registration {
     ///
     /// # Panics
     ///
-    /// If it is for a descriptor.
+    /// If the registration is for a descriptor.
     #[cold]
     #[inline(never)]
     pub(crate) fn simulated(&self) -> &SimulatedSocket {
@@ -153,22 +155,22 @@ impl Registration {
         wait::record_wait_for_target(kind, TargetWord::of_u32(self.fd as u32), site);
     }
 
-    /// Records that the current task waits for this descriptor, in a poll without a site of its own.
+    /// Records that the current task waits for this descriptor, in a poll that has no site.
     #[inline]
     fn record_polled_wait(&self, kind: WaitKind) {
         wait::record_wait_at_resource(kind, TargetWord::of_u32(self.fd as u32), self.site);
     }
 
-    /// Counts that a read returns the end of the data again.
+    /// Counts a read that returns the end of the data again.
     #[cold]
     pub(crate) fn count_end(&self, kind: FutileKind, site: Option<&'static Location<'static>>) {
-        // Relaxed: at worst one end more or less is counted.
+        // Relaxed: at worst the count is off by one.
         if self.has_ended.swap(true, Relaxed) {
             futile::count(kind, self.fd as u64, site);
         }
     }
 
-    /// Counts an error of `accept`. Most of them stay for some time.
+    /// Counts an error of `accept`; most such errors persist for some time.
     #[cfg(feature = "net")]
     #[inline]
     pub(crate) fn inspect_accepted<R>(
@@ -189,7 +191,7 @@ impl Registration {
         self.registered.source.load(mask)
     }
 
-    /// Clears the readiness of a snapshot that has proven wrong. Closed directions stay closed.
+    /// Clears readiness that an operation has disproved, but keeps closed directions.
     #[inline]
     pub(crate) fn clear(&self, seen: ReadinessSnapshot) {
         self.registered.source.clear_except_closed(seen);
@@ -203,10 +205,10 @@ impl Registration {
 
     /// Clears the readiness of a snapshot after an operation that would block.
     ///
-    /// Closed directions are cleared as well. A message in the error queue looks like a closed
-    /// direction, and so does a named pipe between two writers. An operation of the library is
-    /// about a known direction and does not block at its end. Neither is known of a user's
-    /// operation, so the directions stay that the kernel still reports as closed.
+    /// Also clears closed directions: a message in the error queue looks like a closed direction,
+    /// and so does a named pipe between two writers. For an operation of the library, the direction
+    /// is known, and the operation does not block at the end of the data. For a user's operation
+    /// neither is known, so directions that the kernel still reports as closed stay closed.
     #[inline]
     fn clear_after_would_block(&self, seen: ReadinessSnapshot, author: OpSource) {
         let asks_kernel = seen.is_closed() && author == OpSource::User;
@@ -214,14 +216,14 @@ impl Registration {
         self.registered.source.clear_if_unchanged(seen);
     }
 
-    /// Asks the kernel which directions are closed now.
+    /// Queries the kernel for the directions that are currently closed.
     #[cold]
     fn closed_directions(&self) -> Readiness {
         if let ReadinessOrigin::Simulation(socket) = &self.origin {
             return socket.readiness().and(Readiness::READ_CLOSED | Readiness::WRITE_CLOSED);
         }
-        // SAFETY: the descriptor was just used. If it was closed although it is registered, the
-        // kernel describes another file or none, and the result does not matter.
+        // SAFETY: the descriptor was just used. If it was closed while still registered, the kernel
+        // describes another file or none, and the result does not matter.
         let fd = unsafe { BorrowedFd::borrow_raw(self.fd) };
         let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::RDHUP)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -241,7 +243,7 @@ impl Registration {
 
     /// Assumes readiness that the kernel has not reported yet, as for a new socket.
     ///
-    /// If the assumption is wrong, it costs one operation that would block.
+    /// A wrong assumption costs one operation that would block.
     #[cfg(feature = "net")]
     pub(crate) fn assume(&self, ready: Readiness) {
         self.registered.source.add(ready);
@@ -249,7 +251,8 @@ impl Registration {
 
     /// Waits until one direction is ready, outside of a task's accounting.
     ///
-    /// It uses no budget and records no wait. The only error is that the runtime has shut down.
+    /// Uses no budget and records no wait. The only possible error is that the runtime has shut
+    /// down.
     #[inline]
     pub(crate) fn poll_ready_unbudgeted(
         &self,
@@ -260,7 +263,7 @@ impl Registration {
         Poll::Ready(if seen.is_shut_down { Err(shutting_down()) } else { Ok(seen) })
     }
 
-    /// Waits until one direction is ready. `kind` is the recorded reason of the wait.
+    /// Waits until one direction is ready, and records `kind` as the reason of the wait.
     #[inline]
     pub(crate) fn poll_ready(
         &self,
@@ -281,7 +284,7 @@ impl Registration {
         }
     }
 
-    /// Repeats an operation of the library until it does not block, and waits in between.
+    /// Repeats an operation of the library until it does not block, waiting for readiness in between.
     #[inline(always)]
     pub(crate) fn poll_io<R>(
         &self,
@@ -301,7 +304,7 @@ impl Registration {
             };
             let result = operation(&seen);
             let would_block = is_would_block(&result);
-            // A closed direction uses budget as well: it may be reported again at once.
+            // A closed direction also uses budget, because it may be reported again at once.
             if !would_block || seen.is_closed() {
                 coop::spend();
             }
@@ -335,7 +338,8 @@ impl Registration {
 
     /// Repeats `operation` until it does not block, and waits for any of `mask` in between.
     ///
-    /// Any number of tasks may wait, where [`poll_io`](Self::poll_io) has one waker per direction.
+    /// Any number of tasks may wait, whereas [`poll_io`](Self::poll_io) has one waker per
+    /// direction.
     pub(crate) async fn async_io<R>(
         &self,
         author: OpSource,
@@ -359,9 +363,9 @@ impl Registration {
         }
     }
 
-    /// Waits until the descriptor is ready for any of `mask`. Any number of tasks may wait.
+    /// Waits until the descriptor is ready for any of `mask`; any number of tasks may wait.
     ///
-    /// It uses no budget: the operation that follows does.
+    /// Uses no budget, because the operation that follows does.
     pub(crate) fn ready(
         &self,
         mask: Readiness,
@@ -415,11 +419,11 @@ impl Future for Ready<'_> {
     }
 }
 
-/// Returns a reference to the current runtime, which has I/O.
+/// Returns a reference to the current runtime, and checks that it has I/O.
 ///
 /// # Panics
 ///
-/// If the thread has no current runtime, or if that has no I/O.
+/// If the thread has no current runtime, or if that runtime has no I/O.
 #[track_caller]
 pub(crate) fn runtime_ref_with_io() -> Arc<RuntimeRef> {
     let runtime = match context::runtime_ref() {

@@ -1,16 +1,16 @@
 //! All runtimes of the process, by id.
 //!
-//! A future that stores the id of its runtime finds the runtime here. So it does not need to hold a
-//! reference, whose count costs an atomic operation.
+//! A future that stores the id of its runtime finds the runtime here. So the future needs no
+//! counted reference, which would cost an atomic operation.
 //!
-//! A deadlock scan of one runtime reads the others, its [`Peer`]s. So does a snapshot of all:
+//! A deadlock scan of one runtime, or a snapshot of all, also reads other runtimes, its [`Peer`]s:
 //!
 //! - PEER-1. A runtime that shuts down waits until no scan on another thread refers to it as a peer
-//!   ([`close`]). No scan begins to do so after that.
+//!   ([`close`]). After that, no new scan refers to it.
 //! - PEER-2. A scan runs no user code while it has peers, except to wake one waiter in a process in
-//!   which no other thread can run. It takes short locks of its peers. One of these is held while a
-//!   thread-name function of the program runs: a function that blocks delays the scan, and with it a
-//!   shutdown.
+//!   which no other thread can run. The scan takes short locks of its peers. One of these locks is
+//!   held while a thread-name function of the program runs. If that function blocks, it delays the
+//!   scan, and thereby a shutdown.
 
 use super::{Handle, Id, RuntimeInner};
 use crate::inspect::runtimes::{self, InspectedRuntime};
@@ -27,16 +27,16 @@ static RUNTIMES: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 static PEER_DROPPED: Condvar = Condvar::new();
 
 thread_local! {
-    /// How many peers the calling thread has.
+    /// The number of peers that the current thread holds.
     static OWN_PEERS: Cell<usize> = const { Cell::new(0) };
 }
 
 struct Entry {
     id: Id,
     shared: Weak<RuntimeInner>,
-    /// How many scans refer to it as a peer.
+    /// The number of scans that refer to this runtime as a peer.
     scans: usize,
-    /// It shuts down, and is not a peer of another scan.
+    /// Whether the runtime is shutting down, and accepts no new scan as a peer.
     is_closed: bool,
 }
 
@@ -50,10 +50,10 @@ pub(crate) fn add(shared: &Arc<RuntimeInner>) {
     lock().push(Entry { id, shared, scans: 0, is_closed: false });
 }
 
-/// Returns every runtime that has an owner or a handle, and does not shut down.
+/// Returns every runtime that has an owner or a handle, and is not shutting down.
 ///
-/// They count as peers, so a shutdown waits for snapshots and for the live page too (PEER-1). The
-/// caller drops them on the thread that got them.
+/// The runtimes count as peers, so a shutdown also waits for snapshots and for the live page
+/// (PEER-1). The caller must drop them on the thread that got them.
 fn list() -> Vec<Arc<dyn InspectedRuntime>> {
     let inspected = |peer| Arc::new(peer) as Arc<dyn InspectedRuntime>;
     peers(|_| true).into_iter().map(inspected).collect()
@@ -69,7 +69,7 @@ pub(crate) fn remove(id: Id) {
 /// A runtime that a scan of another runtime refers to (PEER-1).
 pub(crate) struct Peer {
     id: Id,
-    /// `None` while it is dropped.
+    /// `None` while the reference is being dropped.
     shared: Option<Arc<RuntimeInner>>,
 }
 
@@ -89,7 +89,7 @@ impl Deref for Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        /// Counts the peer out, also if a destructor of the program panics.
+        /// Decrements the peer count, even if a destructor of the program panics.
         struct CountOut(Id);
         impl Drop for CountOut {
             fn drop(&mut self) {
@@ -101,12 +101,12 @@ impl Drop for Peer {
             }
         }
         let _count_out = CountOut(self.id);
-        // First, and without the lock: this may be the last reference.
+        // Dropped first and without the lock, because this may be the last reference.
         self.shared = None;
     }
 }
 
-/// Returns all runtimes but the one with this id, and those that shut down.
+/// Returns all runtimes except the one with this id and those that are shutting down.
 pub(crate) fn peers_of(id: Id) -> Vec<Peer> {
     peers(|other| other != id)
 }
@@ -123,14 +123,14 @@ fn peers(is_wanted: impl Fn(Id) -> bool) -> Vec<Peer> {
     runtimes.iter_mut().filter(|it| is_wanted(it.id) && !it.is_closed).filter_map(peer).collect()
 }
 
-/// Closes a runtime for scans of other runtimes. Waits for those that refer to it, at most until
-/// `deadline` (PEER-1).
+/// Closes a runtime for scans of other runtimes, and waits for current ones until `deadline`
+/// (PEER-1).
 pub(super) fn close(id: Id, deadline: Option<Instant>) {
     let mut runtimes = lock();
     loop {
         let Some(entry) = runtimes.iter_mut().find(|entry| entry.id == id) else { return };
         entry.is_closed = true;
-        // A thread in a scan would wait for itself.
+        // A thread that is in a scan itself would deadlock here.
         if entry.scans == 0 || OWN_PEERS.get() > 0 {
             return;
         }
@@ -157,7 +157,7 @@ pub(crate) fn find(id: Id) -> Option<Handle> {
 
 /// Returns all runtimes of the process that are not dropped, oldest first.
 pub(super) fn all() -> Vec<Handle> {
-    // Collected first: to drop a last reference under the lock would lock it again.
+    // Collected first, because dropping the last reference under the lock would lock it again.
     let shared: Vec<_> = lock().iter().filter_map(|entry| entry.shared.upgrade()).collect();
     shared.into_iter().map(Handle::from_shared).collect()
 }

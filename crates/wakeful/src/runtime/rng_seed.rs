@@ -3,7 +3,7 @@
 /// A seed for the random numbers of a runtime.
 ///
 /// A runtime draws random numbers for the first branch of `select!` and for the worker that a thief
-/// tries first. Without a seed, each runtime chooses another one. Pass a seed to
+/// tries first. Without a given seed, each runtime draws its own. Pass a seed to
 /// [`Builder::rng_seed`] or [`Builder::shuffle_tasks`] to repeat a run.
 ///
 /// # Examples
@@ -23,7 +23,7 @@
 pub struct RngSeed(pub(super) u64);
 
 impl RngSeed {
-    /// Makes a seed from any bytes. Equal bytes give equal seeds, in every build.
+    /// Creates a seed from bytes; equal bytes give equal seeds in every build.
     ///
     /// # Examples
     ///

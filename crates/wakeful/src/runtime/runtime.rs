@@ -22,10 +22,9 @@ use std::time::Duration;
 ///
 /// # Shutdown
 ///
-/// Dropping the runtime drops every task at its next `.await`. It waits for the closures of the
-/// blocking pool: those that run, and those in its queue. Use
-/// [`shutdown_timeout`](Self::shutdown_timeout) or
-/// [`shutdown_background`](Self::shutdown_background) to wait less or not at all.
+/// Dropping the runtime drops every task at its next `.await`. The drop then waits for the closures
+/// of the blocking pool, both running and queued. Use [`shutdown_timeout`](Self::shutdown_timeout)
+/// or [`shutdown_background`](Self::shutdown_background) to wait less or not at all.
 ///
 /// When the drop returns, every worker thread and every thread of the blocking pool has ended, and
 /// the destructors of their thread-local values have run. The exception is a thread that drops its
@@ -47,15 +46,15 @@ pub struct Runtime {
     is_shut_down: bool,
 }
 
-/// How a shutdown has ended.
+/// The outcome of a shutdown.
 #[derive(Default)]
 struct ShutdownEnd {
     waited: Duration,
-    /// What is still alive, if the limit was reached and that was to be described.
+    /// What is still alive. Set if the limit was reached and [`AtLimit::Describe`] was requested.
     late: Option<SlowShutdown>,
 }
 
-/// The kinds of runtime; from [`Handle::runtime_flavor`].
+/// The kind of a runtime, returned by [`Handle::runtime_flavor`].
 ///
 /// # Examples
 ///
@@ -89,7 +88,7 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// If the operating system refuses a thread.
+    /// Returns an error if the operating system can't create a thread.
     ///
     /// # Examples
     ///
@@ -171,9 +170,10 @@ impl Runtime {
 
     /// Runs a future to completion on the calling thread, and returns its output.
     ///
-    /// On a current-thread runtime, the calling thread also runs the tasks meanwhile. If several
-    /// threads call it, one of them runs the tasks, and another takes over when that one returns.
-    /// On a multi-thread runtime only the future runs here; its tasks run on the workers.
+    /// On a current-thread runtime, the calling thread also runs the runtime's tasks until the
+    /// future completes. If several threads call `block_on`, one of them runs the tasks, and
+    /// another takes over when the first one returns. On a multi-thread runtime, only the future
+    /// runs on the calling thread; tasks run on the workers.
     ///
     /// # Panics
     ///
@@ -256,11 +256,11 @@ impl Runtime {
 
     /// Shuts the runtime down, and waits at most `duration`.
     ///
-    /// It drops all tasks and waits for the closures of the blocking pool. Closures that have not
-    /// ended in time still run to their end. The report
-    /// [`SlowShutdown`](crate::inspect::SlowShutdown) names them, unless `duration` is zero or only a
-    /// read of [standard input](crate::io::stdin) is left, which no program can end.
-    /// [`shutdown_with_report`](Self::shutdown_with_report) returns it as data.
+    /// Drops all tasks and waits for the closures of the blocking pool. Closures that have not
+    /// returned in time still run to completion. The report
+    /// [`SlowShutdown`](crate::inspect::SlowShutdown) names them. It is not sent if `duration` is
+    /// zero, or if only a read of [standard input](crate::io::stdin) is left, which no program can
+    /// cancel. [`shutdown_with_report`](Self::shutdown_with_report) returns it as data.
     ///
     /// # Examples
     ///
@@ -274,7 +274,7 @@ impl Runtime {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn shutdown_timeout(mut self, duration: Duration) {
-        // A caller that grants no time knows that something may be left.
+        // A caller that passes zero expects that closures may still be running.
         let at_limit = if duration.is_zero() { AtLimit::Leave } else { AtLimit::Describe };
         let ended = self.shut_down(Some(duration), at_limit);
         let shared = &self.handle.shared;
@@ -286,13 +286,12 @@ impl Runtime {
         }
     }
 
-    /// Shuts the runtime down within `limit`, and returns what was and what is still alive.
+    /// Shuts the runtime down within `limit`, and reports what was alive before and after.
     ///
-    /// It waits like [`shutdown_timeout`](Self::shutdown_timeout). Use it where a shutdown that
-    /// hangs has to explain itself. The [`ShutdownReport`] has the tasks at the start of the
-    /// shutdown, with what they waited for. It also has what did not end in time, with the stacks
-    /// of its threads. The stacks are captured half a second before the limit, if that is a second
-    /// or more.
+    /// Waits like [`shutdown_timeout`](Self::shutdown_timeout). Use it to find out why a shutdown
+    /// hangs. The [`ShutdownReport`] lists the tasks that were alive when the shutdown began, with
+    /// what they waited for. It also lists what did not end in time, with the stacks of the
+    /// threads. If the limit is a second or more, the stacks are captured half a second before it.
     ///
     /// # Examples
     ///
@@ -302,13 +301,13 @@ impl Runtime {
     /// use wakeful::runtime::Runtime;
     ///
     /// let runtime = Runtime::new()?;
-    /// let (end, ended) = mpsc::channel::<()>();
-    /// runtime.spawn_blocking(move || ended.recv());
+    /// let (tx, rx) = mpsc::channel::<()>();
+    /// runtime.spawn_blocking(move || rx.recv());
     /// let report = runtime.shutdown_with_report(Duration::from_millis(50));
     /// let late = report.late().expect("the closure waits for the channel");
     /// assert!(late.tasks()[0].is_closure());
     /// eprintln!("{report}");
-    /// # drop(end);
+    /// # drop(tx);
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn shutdown_with_report(mut self, limit: Duration) -> ShutdownReport {
@@ -319,8 +318,8 @@ impl Runtime {
 
     /// Shuts the runtime down without waiting.
     ///
-    /// It may be called from asynchronous code, where dropping a runtime panics. Closures of the
-    /// blocking pool still run to their end.
+    /// Use it in asynchronous code, where dropping a runtime panics. Closures of the blocking pool
+    /// still run to completion.
     ///
     /// # Examples
     ///
@@ -376,11 +375,11 @@ impl Runtime {
         ShutdownEnd { waited, late }
     }
 
-    /// Shuts the runtime of a test down, until the time limit of the test at most.
+    /// Shuts down the runtime of a test, and waits at most until the test's time limit.
     ///
     /// # Panics
     ///
-    /// If the shutdown has reached the limit.
+    /// If the shutdown reaches the limit.
     #[track_caller]
     fn shut_down_within(&mut self, limit: &TestLimit) {
         self.shut_down(Some(limit.shutdown_limit()), AtLimit::Leave);

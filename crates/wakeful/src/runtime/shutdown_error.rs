@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-/// The payload of the [`io::Error`]. Its type distinguishes it from all other errors.
+/// The payload of the [`io::Error`]; its type identifies the error.
 #[derive(Debug)]
 struct ShuttingDown;
 
@@ -22,7 +22,7 @@ pub(crate) fn shutting_down() -> io::Error {
 /// Returns whether an operation failed because its runtime is shutting down or has shut down.
 ///
 /// A socket belongs to the runtime on which it was created. After that runtime has shut down,
-/// operations on the socket fail with this error, also on another runtime.
+/// operations on the socket fail with this error, even when they run on another runtime.
 ///
 /// # Examples
 ///

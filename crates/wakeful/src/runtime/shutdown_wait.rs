@@ -13,37 +13,37 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// No stack is captured if less time is left until the deadline: the first one may have to load the
-/// symbols of the program.
+/// The time before the deadline that capturing stacks requires: the first capture may have to load
+/// the program's symbols.
 const STACK_TIME: Duration = Duration::from_millis(500);
 
-/// What to do about a shutdown that reaches its time limit.
+/// The action of a shutdown that reaches its time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AtLimit {
-    /// Nothing: the shutdown is not meant to wait, or its caller tells what is wrong.
+    /// None: the shutdown is not meant to wait, or its caller reports what is wrong.
     Leave,
     /// Describe what is still alive.
     Describe,
 }
 
-/// The waits of one shutdown.
+/// The state of one shutdown's waits.
 pub(super) struct ShutdownWait<'a> {
     shared: &'a RuntimeInner,
     since: Instant,
     limit: Option<Duration>,
-    /// The shutdown waits no longer than this.
+    /// The time limit of the whole shutdown.
     deadline: Option<Instant>,
-    /// When to report that it still waits. `None` after that, and if the shutdown ends before.
+    /// When to report that the shutdown still waits. `None` after that, or if the deadline is earlier.
     report_at: Option<Instant>,
-    /// When to capture the stacks that describe a shutdown which reaches its limit. `None` after that.
+    /// When to capture the stacks for a shutdown that reaches its limit. `None` after the capture.
     capture_at: Option<Instant>,
-    /// The stacks of threads that were late then.
+    /// The captured stacks of threads that were late.
     stacks: BTreeMap<i32, Vec<String>>,
     is_incomplete: bool,
 }
 
 impl<'a> ShutdownWait<'a> {
-    /// Starts a shutdown. A limit that overflows the clock counts as none.
+    /// Starts a shutdown. A limit that overflows the clock is treated as no limit.
     pub(super) fn new(
         shared: &'a RuntimeInner,
         limit: Option<Duration>,
@@ -56,7 +56,7 @@ impl<'a> ShutdownWait<'a> {
         let report_at = report_at.filter(|at| deadline.is_none_or(|deadline| *at < deadline));
         let capture_at = match at_limit {
             AtLimit::Leave => None,
-            // The capture takes no more than half of the time.
+            // The capture uses at most half of the time.
             AtLimit::Describe => deadline
                 .filter(|deadline| *deadline - since >= 2 * STACK_TIME)
                 .and_then(|deadline| deadline.checked_sub(STACK_TIME)),
@@ -69,7 +69,7 @@ impl<'a> ShutdownWait<'a> {
         self.deadline
     }
 
-    /// Waits for the threads of a scheduler that is closed.
+    /// Waits for the threads of a closed scheduler.
     pub(super) fn for_threads(&mut self, scheduler: &MultiThread) {
         self.wait(|deadline| match deadline {
             None => {
@@ -80,13 +80,13 @@ impl<'a> ShutdownWait<'a> {
         });
     }
 
-    /// Waits for the threads of the blocking pool, which is closed.
+    /// Waits for the threads of the closed blocking pool.
     pub(super) fn for_pool(&mut self) {
         let shared = self.shared;
         self.wait(|deadline| shared.pool.join_until(deadline));
     }
 
-    /// Waits until `join` returns true, which waits until a deadline if there is one.
+    /// Waits until `join` returns true; `join` waits until its deadline, if any.
     fn wait(&mut self, join: impl Fn(Option<Instant>) -> bool) {
         while let Some(at) = self.report_at.into_iter().chain(self.capture_at).min() {
             if join(Some(at)) {
@@ -104,7 +104,7 @@ impl<'a> ShutdownWait<'a> {
         self.is_incomplete |= !join(self.deadline);
     }
 
-    /// Captures the stacks that the text shows, as far as there is time.
+    /// Captures the stacks that the text shows, as far as time permits.
     fn capture_stacks(&mut self) {
         for id in self.late_ids().take(SHOWN_THREADS) {
             if self.deadline.is_some_and(|deadline| real_time::now() >= deadline) {
@@ -114,7 +114,7 @@ impl<'a> ShutdownWait<'a> {
         }
     }
 
-    /// Returns what is still alive, after the shutdown has reached its limit. `None` if nothing is.
+    /// Returns what is still alive after the shutdown reached its limit, or `None` if nothing is.
     pub(super) fn left_alive(&self) -> Option<SlowShutdown> {
         let slow = self.is_incomplete.then(|| self.describe(true))?;
         (!slow.tasks().is_empty() || !slow.threads().is_empty()).then_some(slow)
@@ -126,7 +126,7 @@ impl<'a> ShutdownWait<'a> {
 
     /// Describes what the shutdown waits for, or what it leaves behind.
     fn describe(&self, is_over: bool) -> SlowShutdown {
-        // First: a stack takes time.
+        // Read first, because capturing a stack takes time.
         let waited = self.waited();
         let (tasks, threads) = (late_tasks(self.shared), self.late_threads());
         SlowShutdown::new(waited, self.limit, is_over, tasks, threads)
@@ -139,8 +139,8 @@ impl<'a> ShutdownWait<'a> {
         threads.into_iter().filter(move |thread| *thread != own)
     }
 
-    /// Returns the other threads of the runtime. Those that the text shows have their stacks, as far as
-    /// there is time.
+    /// Returns the other threads of the runtime. Threads that the text shows have stacks, as far as
+    /// time permits.
     fn late_threads(&self) -> Vec<LateThread> {
         let has_time = || {
             let left = |at: Instant| at.saturating_duration_since(real_time::now());
@@ -165,9 +165,9 @@ impl<'a> ShutdownWait<'a> {
 
     /// Reports tasks that were dropped before their first poll.
     ///
-    /// Does nothing in a test, where such tasks are common. Does nothing while the thread panics or
-    /// after a fatal error, which explain the tasks. Tasks that libraries spawn do not count: some
-    /// spawn them in destructors, to clean up if the runtime lives on.
+    /// Does nothing in a test, where such tasks are common, nor during a panic or after a fatal
+    /// error, which explain the tasks. Ignores tasks that libraries spawn: some spawn them in
+    /// destructors, to clean up if the runtime keeps running.
     pub(super) fn report_never_polled(&self) {
         let sites = self.shared.base().take_never_polled();
         if sites.is_empty() {
@@ -187,7 +187,7 @@ impl<'a> ShutdownWait<'a> {
     }
 }
 
-/// Returns the polls that run, and the closures that run or are queued.
+/// Returns the running polls, and the running or queued closures.
 fn late_tasks(shared: &RuntimeInner) -> Vec<LateTask> {
     let dump = crate::inspect::Dump::take(shared.inspectable(), None);
     let is_late = |state: TaskState, is_closure: bool| match state {

@@ -1,9 +1,10 @@
 //! The hosts of a simulation as runtimes: how the world starts, runs and stops them.
 //!
-//! [`RunningHost`] is what the world holds of a runtime. [`HostTemplate`] starts the runtimes of the
-//! hosts with the settings of the first one, which `block_on` runs on.
+//! [`RunningHost`] is the world's view of a runtime. [`HostTemplate`] starts the runtimes of the
+//! hosts with the settings of the first host, on which `block_on` runs.
 //!
-//! This file also refuses what a simulation cannot do, so that nothing uses the real world unnoticed.
+//! This file also refuses operations that a simulation does not support, so that no code uses the
+//! real world unnoticed.
 
 use super::runtime::Runtime;
 use super::{Builder, LocalOptions, context};
@@ -23,11 +24,11 @@ use std::io;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, Weak};
 
-/// A host that is up, as the world holds it.
+/// A host that is up, in the form that the world holds.
 pub(super) struct RunningHost {
     shared: Arc<RuntimeInner>,
     time: Arc<HostTime>,
-    /// Owned here, except for the first host, whose owner is the caller of `block_on`.
+    /// `None` for the first host, whose runtime the caller of `block_on` owns.
     runtime: Mutex<Option<Runtime>>,
 }
 
@@ -84,12 +85,12 @@ impl HostRunner for RunningHost {
 /// Starts the runtimes of the hosts of one world.
 pub(super) struct HostTemplate {
     builder: Mutex<Builder>,
-    /// The runtimes of the last starts.
+    /// The runtime of each host's latest start.
     runtimes: Mutex<BTreeMap<HostId, Weak<RuntimeInner>>>,
 }
 
 impl HostTemplate {
-    /// Creates the template from a builder with the settings of the hosts.
+    /// Creates the template from a builder with the hosts' settings.
     pub(super) fn new(builder: Builder) -> Self {
         Self { builder: Mutex::new(builder), runtimes: Mutex::new(BTreeMap::new()) }
     }
@@ -101,7 +102,7 @@ impl HostTemplate {
         up.filter_map(|(_, shared)| shared.upgrade()).collect()
     }
 
-    /// Returns the reports of deadlocks among these hosts, if there are any.
+    /// Returns the reports of deadlocks among these hosts, if any.
     fn deadlocks(&self, runtimes: &[Arc<RuntimeInner>], nothing_runs: bool) -> Option<String> {
         let hosts: Vec<_> = runtimes.iter().map(|shared| shared.inspectable()).collect();
         let found = inspect::scan_hosts(&hosts, nothing_runs);
@@ -138,8 +139,9 @@ impl WorldHooks for HostTemplate {
             let future = world.call_program(id, || ignore_poison(program.start.lock())());
             let options = SpawnOptions { origin: Origin::at(program.site, None), flags: 0 };
             if let Some(future) = future {
-                // SAFETY: the world starts hosts, polls their tasks and shuts them down on one thread:
-                // that of the `block_on` during which a host is up (`World::start_running`).
+                // SAFETY: the world starts hosts, polls their tasks and shuts them down on one
+                // thread: the thread of the `block_on` during which a host is up
+                // (`World::start_running`).
                 drop(unsafe { spawn_on_own_thread(&shared, future, options) });
             }
         }
@@ -182,7 +184,7 @@ impl Builder {
 
 /// Connects the runtime of a host with its world. The builder calls it once per runtime.
 ///
-/// The hosts that the program adds later are like `template`.
+/// Hosts that the program adds later use the settings of `template`.
 pub(super) fn connect(
     shared: &Arc<RuntimeInner>,
     host: &SimulatedHost,
@@ -200,7 +202,7 @@ pub(super) fn connect(
     }
 }
 
-/// Chooses a number below `n` by the oracle, if the current runtime is simulated.
+/// Lets the oracle choose a number below `n`, if the current runtime is simulated.
 fn choose(n: u32) -> Option<u32> {
     let choose = |shared: &RuntimeInner| {
         let host = shared.config().env.simulated.as_ref()?;
@@ -210,7 +212,7 @@ fn choose(n: u32) -> Option<u32> {
 }
 
 impl RuntimeInner {
-    /// Refuses `what`, if the runtime is simulated: it would use the real world.
+    /// Refuses `what` if the runtime is simulated, because it would use the real world.
     pub(crate) fn refuse_in_simulation(&self, what: &str) -> io::Result<()> {
         if self.config().env.simulated.is_none() {
             return Ok(());
@@ -219,12 +221,12 @@ impl RuntimeInner {
     }
 }
 
-/// Refuses `what`, if the current runtime of the thread is simulated.
+/// Refuses `what` if the thread's current runtime is simulated.
 pub(crate) fn refuse_in_simulation(what: &str) -> io::Result<()> {
     context::with_current(|shared| shared.refuse_in_simulation(what)).unwrap_or(Ok(()))
 }
 
-/// Calls `f` with the simulated host that the calling code runs on, if it is simulated.
+/// Calls `f` with the simulated host that the calling code runs on, if any.
 #[inline]
 pub(crate) fn with_host<R>(f: impl FnOnce(&SimulatedHost) -> R) -> Option<R> {
     context::with_current(|shared| shared.config().env.simulated.as_ref().map(f)).flatten()

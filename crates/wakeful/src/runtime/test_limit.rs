@@ -1,7 +1,8 @@
 //! The time limit of a test: `#[wakeful::test(timeout = "5s")]` and `WAKEFUL_TEST_TIMEOUT`.
 //!
 //! One thread of the process, `wakeful-limit`, waits for the earliest deadline of all runtimes that
-//! have a limit. It is started with the first of them. Time is real time: a paused clock has no effect.
+//! have a limit. It starts with the first such runtime. Limits are in real time: a paused clock has
+//! no effect.
 //!
 //! ```text
 //! diagram
@@ -10,10 +11,10 @@
 //!                  └──────────── end() ◄───────────┘
 //! ```
 //!
-//! - At the deadline every `block_on` of the runtime fails, as after any fatal error. The panic has the
-//!   findings of a deadlock scan and the dump.
-//! - A thread that is blocked inside a poll cannot panic, and a test harness cannot end a thread. If the
-//!   runtime is not shut down within a grace time, the process prints the dump and aborts.
+//! - At the deadline every `block_on` of the runtime fails, as after any fatal error. The panic
+//!   message contains the findings of a deadlock scan and the dump.
+//! - A thread that is blocked inside a poll cannot panic, and a test harness cannot end a thread.
+//!   If the runtime is not shut down within a grace period, the process prints the dump and aborts.
 //! - A shutdown waits for closures and workers until the deadline at most, and panics then.
 
 use super::{Handle, Id, RuntimeInner, environment};
@@ -29,25 +30,25 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const VARIABLE: &str = "WAKEFUL_TEST_TIMEOUT";
-/// The bounds of the grace time. Between them it is as long as the limit.
+/// The bounds of the grace period, which equals the limit between them.
 const GRACE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 
 /// The limit of one runtime.
 pub(crate) struct TestLimit {
     limit: Duration,
     deadline: Instant,
-    /// The kernel's id of the thread that has built the runtime, and runs the test.
+    /// The kernel's id of the thread that built the runtime and runs the test.
     thread: i32,
-    /// Set when the deadline has passed: what is wrong, and the dump.
+    /// The findings and the dump. Set when the deadline has passed.
     failure: OnceLock<String>,
 }
 
-/// How a builder limits the life of its runtime.
+/// The time limit that a builder sets for its runtime.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum TestLimitSetting {
     #[default]
     Unlimited,
-    /// `WAKEFUL_TEST_TIMEOUT` sets the limit, if there is one.
+    /// `WAKEFUL_TEST_TIMEOUT` sets the limit, if any.
     Environment,
     Given(Duration),
 }
@@ -57,7 +58,7 @@ impl TestLimit {
     ///
     /// # Panics
     ///
-    /// If `WAKEFUL_TEST_TIMEOUT` is needed and is not a time.
+    /// If `WAKEFUL_TEST_TIMEOUT` is read and is not a duration.
     #[track_caller]
     pub(super) fn start(setting: TestLimitSetting) -> Option<Self> {
         let limit = match setting {
@@ -68,17 +69,17 @@ impl TestLimit {
                 _ => limit,
             },
         };
-        // A limit that overflows the clock counts as none.
+        // A limit that overflows the clock is treated as no limit.
         let deadline = real_time::now().checked_add(limit)?;
         Some(Self { limit, deadline, thread: current_tid(), failure: OnceLock::new() })
     }
 
-    /// How long the test's thread may take to come back after the deadline.
+    /// Returns how long the test's thread may take to return after the deadline.
     fn grace(&self) -> Duration {
         self.limit.clamp(GRACE[0], GRACE[1])
     }
 
-    /// How long a shutdown may wait. After the deadline it leaves most of the grace time.
+    /// Returns how long a shutdown may wait. After the deadline, most of the grace period is kept.
     pub(super) fn shutdown_limit(&self) -> Duration {
         self.deadline.saturating_duration_since(real_time::now()).max(self.grace() / 4)
     }
@@ -92,7 +93,7 @@ impl TestLimit {
         }
     }
 
-    /// Returns what is wrong: the findings first, then the dump.
+    /// Returns the failure text: the findings first, then the dump.
     fn describe(&self, shared: &Arc<RuntimeInner>) -> String {
         let handle = Handle::from_shared(shared.clone());
         let mut text = format!("{} did not end within {:?}\n", name_of(shared), self.limit);
@@ -117,8 +118,8 @@ impl TestLimit {
         shared.propagate_fatal_error();
     }
 
-    /// Prints the failure and the stack of the test's thread, and aborts the process, unless the
-    /// runtime has shut down meanwhile.
+    /// Prints the failure and the test thread's stack, and aborts, unless the runtime has already
+    /// shut down.
     fn abort(&self, shared: &RuntimeInner) {
         let failure = self.failure.get().map_or("", String::as_str);
         let mut text = format!("wakeful: {failure}");
@@ -131,7 +132,7 @@ impl TestLimit {
              this process.\n",
             name_of(shared)
         );
-        // The lock is kept: a test that ends now cannot end before the abort.
+        // The lock is kept, so that a test which ends now cannot pass before the abort.
         let watched = lock();
         if watched.entries.iter().any(|entry| entry.id == shared.id) {
             let _ = std::io::stderr().write_all(text.as_bytes());
@@ -147,7 +148,7 @@ fn name_of(shared: &RuntimeInner) -> String {
     }
 }
 
-/// `WAKEFUL_TEST_TIMEOUT=off`: no test has a limit.
+/// The value `off` of `WAKEFUL_TEST_TIMEOUT`: no test has a limit.
 struct Off;
 
 #[track_caller]
@@ -168,7 +169,7 @@ static WATCHED: Mutex<Watched> = Mutex::new(Watched { process: 0, entries: Vec::
 static CHANGED: Condvar = Condvar::new();
 
 struct Watched {
-    /// The process in which the thread runs. A forked child has none.
+    /// The process in which the thread runs; a forked child has no such thread.
     process: u32,
     entries: Vec<Entry>,
 }
@@ -177,7 +178,7 @@ struct Entry {
     id: Id,
     runtime: Weak<RuntimeInner>,
     due: Instant,
-    /// The deadline has passed, and `due` is the end of the grace time.
+    /// Whether the deadline has passed; `due` is then the end of the grace period.
     failed: bool,
 }
 
@@ -185,7 +186,7 @@ fn lock() -> MutexGuard<'static, Watched> {
     ignore_poison(WATCHED.lock())
 }
 
-/// Watches the limit of a runtime, if it has one. Starts the thread if there is none.
+/// Starts to watch a runtime's limit, if it has one. Starts the thread if it is not running.
 pub(super) fn watch(shared: &Arc<RuntimeInner>) {
     let Some(limit) = &shared.test_limit else { return };
     let mut watched = lock();
@@ -204,14 +205,14 @@ pub(super) fn watch(shared: &Arc<RuntimeInner>) {
     CHANGED.notify_one();
 }
 
-/// Ends the limit of a runtime that has shut down.
+/// Stops watching the limit of a runtime that has shut down.
 pub(super) fn end(shared: &RuntimeInner) {
     if shared.test_limit.is_some() {
         lock().entries.retain(|entry| entry.id != shared.id);
     }
 }
 
-/// Runs the thread `wakeful-limit`, which never ends.
+/// Runs the thread `wakeful-limit`, which never exits.
 fn run() {
     let _own = RuntimeThread::new(ALL_RUNTIMES);
     let mut watched = lock();
@@ -228,12 +229,12 @@ fn run() {
         }
         let (id, failed, runtime) = (first.id, first.failed, first.runtime.upgrade());
         drop(watched);
-        // A panic must not end the thread, which watches the other tests too.
+        // A panic must not end the thread, which also watches other tests.
         let next = catch_and_forget(|| runtime.and_then(|shared| act(&shared, failed)))
             .unwrap_or_else(|| (!failed).then(|| real_time::now() + GRACE[1]));
         watched = lock();
         match next {
-            // The runtime may have ended meanwhile.
+            // The runtime may have shut down meanwhile.
             Some(due) => {
                 if let Some(entry) = watched.entries.iter_mut().find(|entry| entry.id == id) {
                     (entry.due, entry.failed) = (due, true);
@@ -244,7 +245,7 @@ fn run() {
     }
 }
 
-/// Takes the step that is due, and returns when the next one is.
+/// Fails the runtime, or aborts if it already `failed`; returns when to act next.
 fn act(shared: &Arc<RuntimeInner>, failed: bool) -> Option<Instant> {
     let limit = shared.test_limit.as_ref()?;
     if failed {

@@ -1,14 +1,14 @@
-//! Settings of tokio that choose an implementation: wakeful has only one, which needs no choice.
+//! Settings of tokio that choose an implementation: wakeful has only one.
 
 use super::Builder;
 
-/// Settings that programs for tokio may make, and that change little or nothing.
+/// Settings that tokio programs may use, and that change little or nothing here.
 impl Builder {
-    /// Enables timers, of which those that wait elapse when the runtime shuts down.
+    /// Enables timers; pending timers elapse when the runtime shuts down.
     ///
-    /// In tokio it chooses timers that each worker has for itself, with this effect. Here each worker
-    /// always has its own. A timer of [`enable_time`](Self::enable_time) panics if it is polled after
-    /// its runtime has shut down.
+    /// In tokio this selects per-worker timers, which elapse at shutdown. In wakeful each worker
+    /// always has its own timers. A timer enabled with [`enable_time`](Self::enable_time) panics if
+    /// it is polled after its runtime has shut down.
     ///
     /// # Examples
     ///
@@ -25,10 +25,11 @@ impl Builder {
         self.enable_time()
     }
 
-    /// Changes nothing: a task that blocks its worker never blocks a driver that others wait for.
+    /// Changes nothing: a task that blocks its worker never blocks a shared driver.
     ///
-    /// In tokio it makes a worker wake another one for the driver that all of them share. Here each
-    /// worker has its own driver, and other workers poll that of a worker which does not.
+    /// In tokio this makes a worker wake another one to take over the driver that all workers
+    /// share. In wakeful each worker has its own driver, and other workers poll the driver of a
+    /// worker that is busy.
     ///
     /// # Examples
     ///
@@ -45,9 +46,9 @@ impl Builder {
 
     /// Changes nothing: the blocking pool has one queue.
     ///
-    /// In tokio it divides the queue of the blocking pool, so that fewer threads wait for its lock.
-    /// Here a queued closure wakes at most one thread, and a thread that ends a closure takes the
-    /// next one without a wake-up. So few threads hold the lock, each for a short time.
+    /// In tokio this shards the pool's queue to reduce lock contention. In wakeful a queued closure
+    /// wakes at most one thread, and a thread that finishes a closure takes the next one without a
+    /// wake-up. The lock is therefore rarely contended, and held only briefly.
     ///
     /// # Examples
     ///
@@ -64,8 +65,8 @@ impl Builder {
 
     /// Enables I/O, as [`enable_io`](Self::enable_io) does.
     ///
-    /// In tokio it makes file operations use io_uring. Here they use it wherever the kernel has it,
-    /// unless [`file_backend`](Self::file_backend) says otherwise.
+    /// In tokio this makes file operations use io_uring. In wakeful they use it wherever the kernel
+    /// supports it, unless [`file_backend`](Self::file_backend) says otherwise.
     ///
     /// # Examples
     ///

@@ -29,19 +29,19 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The end of a builder: making the runtime.
+/// Creating the runtime.
 impl Builder {
     /// Builds the runtime.
     ///
     /// # Errors
     ///
-    /// If the operating system refuses a thread.
+    /// Returns an error if the operating system can't create a thread.
     ///
     /// # Panics
     ///
-    /// - If a multi-thread runtime is to start with its clock paused (`start_paused`).
-    /// - If `WAKEFUL_WORKER_THREADS`, `TOKIO_WORKER_THREADS`, `WAKEFUL_FILE_BACKEND`, `WAKEFUL_SIM` or
-    ///   `WAKEFUL_TEST_TIMEOUT` is needed and has a value that means nothing.
+    /// - If `start_paused` is set for a multi-thread runtime.
+    /// - If `WAKEFUL_WORKER_THREADS`, `TOKIO_WORKER_THREADS`, `WAKEFUL_FILE_BACKEND`, `WAKEFUL_SIM`
+    ///   or `WAKEFUL_TEST_TIMEOUT` is read and has an invalid value.
     ///
     /// # Examples
     ///
@@ -73,8 +73,8 @@ impl Builder {
     /// # Panics
     ///
     /// - If the builder is for a multi-thread runtime.
-    /// - If `WAKEFUL_FILE_BACKEND`, `WAKEFUL_SIM` or `WAKEFUL_TEST_TIMEOUT` is needed and has a value that means
-    ///   nothing.
+    /// - If `WAKEFUL_FILE_BACKEND`, `WAKEFUL_SIM` or `WAKEFUL_TEST_TIMEOUT` is read and has an
+    ///   invalid value.
     ///
     /// # Examples
     ///
@@ -98,7 +98,7 @@ impl Builder {
         Ok(LocalRuntime::from_handle(Handle::from_shared(shared)))
     }
 
-    /// `local`: the options of a local runtime.
+    /// Builds the shared state of a runtime. `local` has the options of a local runtime.
     #[track_caller]
     fn build_shared(&mut self, local: Option<LocalOptions>) -> io::Result<Arc<RuntimeInner>> {
         simulated::refuse_in_simulation("a runtime that a `Builder` builds")?;
@@ -111,7 +111,7 @@ impl Builder {
         self.build_with(local, self.environment())
     }
 
-    /// Builds a runtime with this environment.
+    /// Builds the shared state of a runtime whose time, ids and randomness come from `env`.
     #[track_caller]
     pub(super) fn build_with(
         &mut self,
@@ -128,7 +128,7 @@ impl Builder {
         let panic_policy = PanicPolicy::new(self.on_panic.clone());
         let hooks = ReportingHooks::new(self.on_report.clone(), delivery, panic_policy);
         let config = Arc::new(self.config(hooks.clone(), task_hooks, env));
-        // Before a thread starts: `from_env` panics at a value that it does not know.
+        // Must precede the start of threads: `from_env` panics if the value is unknown.
         let backend = self.file_backend.unwrap_or_else(FileBackend::from_env);
         let files = FileBackendState::new(backend);
         let test_limit = TestLimit::start(self.test_limit);
@@ -218,7 +218,7 @@ impl Builder {
         }
     }
 
-    /// The sources of time, task ids and random numbers: all that makes two runs differ.
+    /// Returns the sources of time, task ids and random numbers, which make two runs differ.
     fn environment(&self) -> Environment {
         let clock = Clock::new(self.start_paused);
         let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
@@ -230,7 +230,7 @@ impl Builder {
     }
 }
 
-/// The number of workers if the builder names none: that of the environment, or of the CPUs.
+/// Returns the default number of workers: from the environment, or else the number of CPUs.
 fn default_workers() -> usize {
     for name in ["WAKEFUL_WORKER_THREADS", "TOKIO_WORKER_THREADS"] {
         let Ok(value) = std::env::var(name) else { continue };

@@ -7,7 +7,7 @@ use crate::runtime::{OrphanPolicy, UnhandledPanic};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Settings of diagnostics: what the runtime detects, and what it does then.
+/// Settings of diagnostics: what the runtime detects, and how it reacts.
 impl Builder {
     /// Names the futures of this runtime's `block_on`, for dumps and reports.
     ///
@@ -31,8 +31,8 @@ impl Builder {
     /// Serves the live page of the process at `address`, from when the runtime is built.
     ///
     /// `address` is as in [`page::serve`](crate::inspect::page::serve()): `127.0.0.1:0`, another
-    /// address with a port, or `unix:PATH`. The URL is printed to standard error. There is one such
-    /// page for all runtimes of the process: that of the first builder, or of `WAKEFUL_PAGE`.
+    /// address with a port, or `unix:PATH`. The URL is printed to standard error. All runtimes of
+    /// the process share one page, which the first builder or `WAKEFUL_PAGE` starts.
     ///
     /// # Examples
     ///
@@ -50,12 +50,13 @@ impl Builder {
 
     /// Sets what happens when a task panics, in particular if no code observes the panic.
     ///
-    /// By default the panic goes to the task's `JoinHandle`, and is reported if no code awaits that.
+    /// By default the panic goes to the task's `JoinHandle`. It is reported if no code awaits that.
     /// [`UnhandledPanic`] lists the other choices: shut the runtime down, abort the process, or call
     /// a function.
     ///
     /// Without this setting, the environment variable `WAKEFUL_ON_PANIC` (`report`, `shutdown` or
-    /// `abort`) decides about panics that no code observes, for programs that are not edited.
+    /// `abort`) applies to panics that no code observes. Use it for programs that you don't want to
+    /// edit.
     ///
     /// # Examples
     ///
@@ -76,9 +77,9 @@ impl Builder {
         self
     }
 
-    /// Sets what happens to an orphan: a task that waits while no waker for it is left.
+    /// Sets what happens to an orphan: a waiting task that has no live waker.
     ///
-    /// An orphan can never run again. By default it is reported.
+    /// An orphan can never run again. By default, the runtime reports it.
     ///
     /// # Examples
     ///
@@ -103,12 +104,12 @@ impl Builder {
     /// Sets how long one poll may take before its worker counts as stuck; 20 ms by default.
     ///
     /// Other workers then steal the tasks in the queue and the LIFO slot of the stuck worker. They
-    /// and the watchdog also serve its timers and descriptors. If all workers are stuck, a spare
-    /// thread is started. With `None`, tasks behind a stuck worker wait for it.
+    /// and the watchdog also serve its timers and descriptors. If all workers are stuck, the
+    /// runtime starts a spare thread. With `None`, tasks behind a stuck worker wait for it.
     ///
-    /// The watchdog checks about every 10 ms while it observes polls, and every 25 ms while the
-    /// runtime works otherwise. If all workers were parked, it observes a poll at most 50 ms after
-    /// it began. It sleeps while the runtime is idle.
+    /// The watchdog checks about every 10 ms while it observes polls, and otherwise every 25 ms while
+    /// the runtime is busy. A poll that starts when all workers are parked is observed after at most
+    /// 50 ms. The watchdog sleeps while the runtime is idle.
     ///
     /// # Examples
     ///
@@ -129,10 +130,10 @@ impl Builder {
 
     /// Sets how long a poll may take before it is reported; 100 ms by default.
     ///
-    /// The report is [`Report::Blocked`], made by the watchdog. With `None` there is none. The
-    /// watchdog observes a current-thread runtime every 25 ms. If a quarter of `after` is less, it
-    /// takes that, but not less than 5 ms. A poll that begins when all threads were parked is first
-    /// observed after half of `after` or 50 ms, whichever is less, or after 25 ms if that is more.
+    /// The watchdog sends the report, a [`Report::Blocked`]. With `None`, it sends none. The
+    /// watchdog observes a current-thread runtime every 25 ms, or every quarter of `after` if that
+    /// is shorter, but at most every 5 ms. A poll that starts when all threads are parked is first
+    /// observed after half of `after` or 50 ms, whichever is shorter, but not before 25 ms.
     ///
     /// # Examples
     ///
@@ -148,7 +149,7 @@ impl Builder {
     ///     .on_report(move |report| drop(tx.send(report.clone())))
     ///     .build()?;
     /// let task = runtime.spawn(async move {
-    ///     // Blocks its worker until the report is there.
+    ///     // Blocks its worker until the report arrives.
     ///     let Report::Blocked(blocked) = rx.recv().unwrap() else { unreachable!() };
     ///     blocked.duration()
     /// });
@@ -160,13 +161,14 @@ impl Builder {
         self
     }
 
-    /// Sets how long a situation may last before it is reported; 3 s by default.
+    /// Sets how long a problem may last before it is reported; 3 s by default.
     ///
-    /// This is the time of the reports [`SlowHolder`](Report::SlowHolder),
+    /// The setting applies to the reports [`SlowHolder`](Report::SlowHolder),
     /// [`UnawaitedPanic`](Report::UnawaitedPanic), [`AbortedClosure`](Report::AbortedClosure) and
     /// [`SlowShutdown`](Report::SlowShutdown). [`GrowingTasks`](Report::GrowingTasks) and
-    /// [`Stalled`](Report::Stalled) take three times as long, and so does a lock that only one task
-    /// waits for. With `None`, these and [`NeverPolled`](Report::NeverPolled) are not reported.
+    /// [`Stalled`](Report::Stalled) are sent after three times as long, and so is a
+    /// [`SlowHolder`](Report::SlowHolder) for a lock that only one task waits for. With `None`,
+    /// none of these and no [`NeverPolled`](Report::NeverPolled) is reported.
     ///
     /// # Examples
     ///
@@ -187,8 +189,9 @@ impl Builder {
 
     /// Sets how many spare threads may replace stuck workers; 64 by default.
     ///
-    /// The number is reached only if tasks block their threads while they wait. Once more threads
-    /// compute than there are workers, another one starts only if no poll has begun for 100 ms.
+    /// The number is reached only if tasks block their threads. If the threads are CPU-bound
+    /// instead, and more threads compute than there are workers, another one starts only after 100
+    /// ms without a new poll.
     ///
     /// # Examples
     ///
@@ -206,13 +209,13 @@ impl Builder {
 
     /// Prints a dump of every runtime of the process to stderr whenever it receives SIGQUIT.
     ///
-    /// Ctrl-\\ on a terminal and `kill -QUIT` send the signal. The output has the
+    /// Ctrl-\\ on a terminal and `kill -QUIT` send the signal. The output contains the
     /// [dump](crate::runtime::Handle::dump) and the findings of
-    /// [`Handle::diagnose`](crate::runtime::Handle::diagnose). It also works while every worker is
+    /// [`Handle::diagnose`](crate::runtime::Handle::diagnose). It works even while every worker is
     /// blocked. If the flight recorder is on, the [trace](crate::runtime::Handle::trace) goes to
     /// the file `wakeful-trace-….json` in the current directory, and the output names it.
     ///
-    /// The program goes on after the dump. SIGTERM still ends it, and so does SIGABRT with a core
+    /// The program continues after the dump. SIGTERM still ends it, and SIGABRT ends it with a core
     /// dump.
     ///
     /// - `#[wakeful::main]` and `#[wakeful::test]` enable it. One runtime with the setting is enough:
@@ -222,8 +225,8 @@ impl Builder {
     /// - A program that ignores SIGQUIT prints dumps, and its child processes no longer inherit
     ///   that the signal is ignored.
     ///
-    /// The environment variable `WAKEFUL_DUMP_AFTER`, a time like `10s`, prints one dump of every
-    /// runtime that long after it was built.
+    /// The environment variable `WAKEFUL_DUMP_AFTER`, a duration such as `10s`, prints one dump of
+    /// every runtime that long after it was built.
     ///
     /// # Examples
     ///
@@ -239,22 +242,24 @@ impl Builder {
         self
     }
 
-    /// Fails the test that this runtime is for, if the runtime lives longer than `limit`.
+    /// Sets a time limit for a test: if the runtime lives longer than `limit`, the test fails.
     ///
-    /// `#[wakeful::test]` sets it, with its argument `timeout` or with `None`. With `None`, the
-    /// environment variable `WAKEFUL_TEST_TIMEOUT` is the limit, a time like `30s`; without the
-    /// variable there is none. `WAKEFUL_TEST_TIMEOUT=off` removes every limit, for a debugger.
+    /// `#[wakeful::test]` calls this with its argument `timeout`, or with `None`. With `None`, the
+    /// environment variable `WAKEFUL_TEST_TIMEOUT` sets the limit, a duration such as `30s`;
+    /// without the variable there is no limit. `WAKEFUL_TEST_TIMEOUT=off` removes every limit, for
+    /// use with a debugger.
     ///
-    /// The limit is real time since the runtime was built, also if its clock is paused. After it:
+    /// The limit is in real time from when the runtime is built, even if its clock is paused. When
+    /// the limit is reached:
     ///
-    /// - Each `block_on` of the runtime panics. The message has the findings of
+    /// - Each `block_on` of the runtime panics. The message contains the findings of
     ///   [`Handle::diagnose`](crate::runtime::Handle::diagnose) and the
     ///   [dump](crate::runtime::Handle::dump).
-    /// - The drop of the runtime waits no longer for closures and workers that block, and panics if
+    /// - The drop of the runtime no longer waits for closures and workers that block, and panics if
     ///   the test has not failed yet.
-    /// - A thread that is blocked inside a poll cannot panic. The runtime then has a grace time for
-    ///   its shutdown, as long as the limit but 1 s to 5 s. After it the process prints the message
-    ///   with the stack of the thread, and aborts.
+    /// - A thread that is blocked inside a poll cannot panic. The runtime then has a grace period
+    ///   for its shutdown, which is the limit clamped to 1 s to 5 s. After the grace period the
+    ///   process prints the message with the thread's stack, and aborts.
     ///
     /// # Examples
     ///
@@ -265,8 +270,8 @@ impl Builder {
     ///
     /// let mut builder = Builder::new_current_thread();
     /// let runtime = builder.test_timeout(Some(Duration::from_millis(50))).build().unwrap();
-    /// let (_kept, mut receiver) = mpsc::channel::<()>(1);
-    /// runtime.block_on(receiver.recv());
+    /// let (_tx, mut rx) = mpsc::channel::<()>(1);
+    /// runtime.block_on(rx.recv());
     /// ```
     pub fn test_timeout(&mut self, limit: Option<Duration>) -> &mut Self {
         self.test_limit = limit.map_or(TestLimitSetting::Environment, TestLimitSetting::Given);
@@ -275,19 +280,21 @@ impl Builder {
 
     /// Ends a `block_on` in more of the cases in which it can never return.
     ///
-    /// `#[wakeful::test]` and `#[tokio::test]` enable it. A `block_on` that provably can never return panics with the
-    /// report [`StuckBlockOn`](crate::inspect::StuckBlockOn) as its message. With this setting, it
-    /// also counts as proven if the future of the `block_on` has no waker left. Outside of tests that
-    /// may be intended, because the `block_on` can serve tasks that other threads spawn. It is also
-    /// noticed that the last other thread of the process has ended, after a minute at most.
+    /// `#[wakeful::test]` and `#[tokio::test]` enable it. A `block_on` that provably can never
+    /// return panics with the report [`StuckBlockOn`](crate::inspect::StuckBlockOn) as its message.
+    /// This setting adds two proofs:
+    ///
+    /// - The future of the `block_on` has no waker left. Outside of tests that may be intended,
+    ///   because the `block_on` can serve tasks that other threads spawn.
+    /// - The last other thread of the process has exited, which is noticed after at most a minute.
     ///
     /// The main thread of the standard test harness does not count as another thread while it waits
-    /// for its tests to end. It runs no code of the test, so it holds no guard, permit or channel of
-    /// the test.
+    /// for its tests to end. It runs no code of the test, so it holds no guard, permit or channel
+    /// of the test.
     ///
-    /// While another thread lives, for example that of another test, it may hold the guard or
-    /// permit. Then the deadlock is reported as [suspected](crate::inspect::Certainty::Suspected),
-    /// and the `block_on` goes on.
+    /// Any other live thread, such as one of another test, may hold the guard or permit. Then the
+    /// deadlock is reported as [suspected](crate::inspect::Certainty::Suspected), and the
+    /// `block_on` continues.
     ///
     /// # Examples
     ///
@@ -305,13 +312,13 @@ impl Builder {
 
     /// Sets which reports are delivered; all by default.
     ///
-    /// Others reach neither the hook of [`on_report`](Self::on_report), nor stderr, nor the file
-    /// that `WAKEFUL_REPORTS` names. They are still counted in the metrics. What the runtime does
-    /// beside the report stays: the [policy](Self::on_orphan) for orphans, and the end of a
-    /// `block_on` that can never return.
+    /// Other reports reach neither the hook of [`on_report`](Self::on_report), nor stderr, nor the
+    /// file that `WAKEFUL_REPORTS` names. The metrics still count them. The filter changes only the
+    /// delivery: the [policy](Self::on_orphan) for orphans still applies, and a `block_on` that can
+    /// never return still ends.
     ///
     /// Without this setting, the environment variable `WAKEFUL_REPORT` (`off`, `proven` or `all`)
-    /// decides, for programs that are not edited.
+    /// decides. Use it for programs that you don't want to edit.
     ///
     /// # Examples
     ///
@@ -320,16 +327,16 @@ impl Builder {
     /// use wakeful::inspect::{Certainty, ReportFilter};
     /// use wakeful::runtime::Builder;
     ///
-    /// let (tell, told) = mpsc::channel();
+    /// let (tx, rx) = mpsc::channel();
     /// let runtime = Builder::new_current_thread()
     ///     .report_filter(ReportFilter::Proven)
-    ///     .on_report(move |report| drop(tell.send(report.certainty())))
+    ///     .on_report(move |report| drop(tx.send(report.certainty())))
     ///     .build()?;
     /// runtime.block_on(async {
     ///     wakeful::spawn(std::future::pending::<()>());
     ///     wakeful::task::yield_now().await;
     /// });
-    /// assert_eq!(told.recv(), Ok(Certainty::Proven));
+    /// assert_eq!(rx.recv(), Ok(Certainty::Proven));
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn report_filter(&mut self, filter: ReportFilter) -> &mut Self {
@@ -337,14 +344,14 @@ impl Builder {
         self
     }
 
-    /// Sets how reports are printed; as text by default.
+    /// Sets the format of printed reports; text by default.
     ///
-    /// It applies to stderr and to the file that `WAKEFUL_REPORTS` names, not to the hook of
-    /// [`on_report`](Self::on_report): that can call
+    /// The format applies to stderr and to the file that `WAKEFUL_REPORTS` names, not to the hook
+    /// of [`on_report`](Self::on_report), which can call
     /// [`Report::to_json`](crate::inspect::Report::to_json).
     ///
-    /// Without this setting, the environment variable `WAKEFUL_REPORT` (`text` or `json`) decides. It
-    /// can have a filter as well: `WAKEFUL_REPORT=proven,json`.
+    /// Without this setting, the environment variable `WAKEFUL_REPORT` (`text` or `json`) decides.
+    /// The variable can also contain a filter: `WAKEFUL_REPORT=proven,json`.
     ///
     /// # Examples
     ///
@@ -363,14 +370,14 @@ impl Builder {
 
     /// Sets a hook that receives every report instead of stderr.
     ///
-    /// [`report_filter`](Self::report_filter) can withhold some. A finding is reported once in ten
-    /// seconds. In the long run, no more than a hundred reports of one kind are passed on per
-    /// second; all are counted. If the environment variable `WAKEFUL_REPORTS` names a file, each
-    /// report is also appended to it as one line.
+    /// [`report_filter`](Self::report_filter) can withhold some reports. A finding is reported at
+    /// most once in ten seconds. On average, at most a hundred reports of one kind are delivered
+    /// per second; all are counted. If the environment variable `WAKEFUL_REPORTS` names a file,
+    /// each report is also appended to it as one line.
     ///
     /// The thread that detects a problem calls the hook: the watchdog, a worker, or a thread that
     /// drops a waker. That thread does nothing else until the hook returns, so the hook should be
-    /// quick. The watchdog hands its role to another thread before it calls the hook. A panic of
+    /// quick. The watchdog hands its role to another thread before it calls the hook. A panic in
     /// the hook is caught.
     ///
     /// # Examples

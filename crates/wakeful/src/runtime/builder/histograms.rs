@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(super) struct HistogramSettings {
     is_enabled: bool,
     scale: BucketScale,
-    /// The deprecated settings. If there are any, they replace `scale`.
+    /// The deprecated settings. If set, they replace `scale`.
     legacy: Option<LegacySettings>,
 }
 
@@ -43,17 +43,16 @@ impl HistogramSettings {
     }
 }
 
-/// Exact histograms.
+/// Settings of exact histograms.
 impl Builder {
-    /// Has each poll of a task timed and counted in a histogram.
+    /// Measures each poll of a task and counts it in a histogram.
     ///
-    /// Without it, wakeful times samples of the polls
-    /// ([`poll_times`](crate::runtime::RuntimeMetrics::poll_times)). With it, each poll reads the
-    /// clock twice. Read it with
+    /// Read the histogram with
     /// [`poll_time_histogram_bucket_count`](crate::runtime::RuntimeMetrics::poll_time_histogram_bucket_count).
-    /// The buckets are those of
-    /// [`metrics_poll_time_histogram_configuration`](Self::metrics_poll_time_histogram_configuration),
-    /// or ten of 100 µs.
+    /// Each poll then reads the clock twice. Without this setting, wakeful measures a sample of the
+    /// polls ([`poll_times`](crate::runtime::RuntimeMetrics::poll_times)). Set the buckets with
+    /// [`metrics_poll_time_histogram_configuration`](Self::metrics_poll_time_histogram_configuration);
+    /// the default is ten buckets of 100 µs.
     ///
     /// # Examples
     ///
@@ -75,7 +74,7 @@ impl Builder {
 
     /// Sets the buckets of the histogram of poll times.
     ///
-    /// It has no effect without
+    /// This setting has no effect without
     /// [`enable_metrics_poll_time_histogram`](Self::enable_metrics_poll_time_histogram).
     ///
     /// # Examples
@@ -100,11 +99,13 @@ impl Builder {
         self
     }
 
-    /// Has the time from each schedule of a task to its poll measured, for hooks.
+    /// Measures the time from each schedule of a task to its poll, for hooks.
     ///
-    /// Hooks read it with [`TaskMeta::schedule_latency`](crate::runtime::TaskMeta::schedule_latency).
-    /// Each schedule and each poll then takes a lock of the runtime and reads the clock. Without it,
-    /// wakeful measures samples ([`wake_to_poll_times`](crate::runtime::RuntimeMetrics::wake_to_poll_times)).
+    /// Hooks read it with
+    /// [`TaskMeta::schedule_latency`](crate::runtime::TaskMeta::schedule_latency). Each schedule
+    /// and each poll then takes a lock of the runtime and reads the clock. Without this setting,
+    /// wakeful measures a sample
+    /// ([`wake_to_poll_times`](crate::runtime::RuntimeMetrics::wake_to_poll_times)).
     ///
     /// # Examples
     ///
@@ -123,12 +124,12 @@ impl Builder {
         self
     }
 
-    /// Has the time from each schedule of a task to its poll counted in a histogram.
+    /// Measures the time from each schedule of a task to its poll, and counts it in a histogram.
     ///
-    /// It includes [`track_task_schedule_latency`](Self::track_task_schedule_latency). The buckets are
-    /// those of
-    /// [`metrics_schedule_latency_histogram_configuration`](Self::metrics_schedule_latency_histogram_configuration),
-    /// or ten of 100 µs.
+    /// This includes [`track_task_schedule_latency`](Self::track_task_schedule_latency). Set the
+    /// buckets with
+    /// [`metrics_schedule_latency_histogram_configuration`](Self::metrics_schedule_latency_histogram_configuration);
+    /// the default is ten buckets of 100 µs.
     ///
     /// # Examples
     ///
@@ -150,7 +151,7 @@ impl Builder {
 
     /// Sets the buckets of the histogram of schedule latencies.
     ///
-    /// It has no effect without
+    /// This setting has no effect without
     /// [`enable_metrics_schedule_latency_histogram`](Self::enable_metrics_schedule_latency_histogram).
     ///
     /// # Examples

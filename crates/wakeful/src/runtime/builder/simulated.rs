@@ -10,23 +10,23 @@ use crate::sim::world::{SimulatedHost, World, WorldSettings};
 use std::io;
 use std::sync::Arc;
 
-/// The name of the host that `block_on` runs on, unless the builder names it.
+/// The default name of the host that `block_on` runs on.
 const FIRST_HOST: &str = "main";
 
 impl Builder {
     /// Creates a builder for a runtime whose order of events is decided by a seed.
     ///
     /// Everything runs on the thread that calls `block_on`: tasks, timers and closures of
-    /// [`spawn_blocking`](crate::task::spawn_blocking). Time is virtual, and moves to the next timer
-    /// when no task can run. Each choice of the runtime comes from the seed: which ready task is
-    /// polled next, after how many operations a task gives way, and where `select!` begins. So equal
-    /// seeds give equal runs. See [`sim`](mod@crate::sim) for several hosts, and for many seeds.
+    /// [`spawn_blocking`](crate::task::spawn_blocking). Time is virtual, and moves to the next
+    /// timer when no task can run. The seed decides which ready task is polled next, after how many
+    /// operations a task yields, and with which branch `select!` begins. So equal seeds give equal
+    /// runs. See [`sim`](mod@crate::sim) for several hosts, and for many seeds.
     ///
-    /// Settings of threads, of the watchdog and of the order of tasks have no effect, and neither has
-    /// `start_paused`. The name of the runtime is that of its host.
+    /// Settings of threads, of the watchdog and of the order of tasks have no effect. Neither does
+    /// `start_paused`. The runtime has the name of its host.
     ///
-    /// A `block_on` panics if nothing can happen any more, or if tasks are polled very often while the
-    /// time stands still. [`unhandled_panic`](Self::unhandled_panic) and
+    /// `block_on` panics if nothing can happen any more, or if tasks are polled very often while
+    /// the time does not advance. [`unhandled_panic`](Self::unhandled_panic) and
     /// [`on_orphan`](Self::on_orphan) act as on other runtimes.
     ///
     /// # Examples
@@ -52,7 +52,7 @@ impl Builder {
         builder
     }
 
-    /// Builds the first host of this world.
+    /// Makes the built runtime the first host of `world`.
     pub(crate) fn in_world(&mut self, world: Arc<World>) -> &mut Self {
         self.world = Some(world);
         self

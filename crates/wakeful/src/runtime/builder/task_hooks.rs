@@ -1,4 +1,4 @@
-//! Settings of the builder for functions that are called at the events of tasks.
+//! Settings of the builder for hooks that are called at the events of tasks.
 
 use super::Builder;
 use crate::runtime::{SpawnMeta, TaskMeta};
@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 /// Hooks for the tasks of the runtime.
 ///
-/// A hook sees the tasks that are spawned on the runtime, also those of a
-/// [`LocalRuntime`](crate::runtime::LocalRuntime). It sees neither the futures of `block_on` nor the
-/// tasks of a [`LocalSet`](crate::task::LocalSet); [`on_spawn`](Builder::on_spawn) sees the latter too.
-/// Without hooks, spawns and polls execute no extra instruction. With a hook for spawns or polls, each
-/// poll also reads the clock twice. A hook for the end of tasks adds a call to each end of a task in the
-/// process.
+/// A hook sees the tasks that are spawned on the runtime, including a
+/// [`LocalRuntime`](crate::runtime::LocalRuntime). It sees neither the futures of `block_on` nor,
+/// except for [`on_spawn`](Builder::on_spawn), the tasks of a [`LocalSet`](crate::task::LocalSet).
+/// Without hooks, spawns and polls execute no extra instruction. With a hook for spawns or polls,
+/// each poll also reads the clock twice. A hook for the end of tasks adds a call whenever any task
+/// of the process ends.
 impl Builder {
     /// Sets a hook that is called when a task is spawned, and may attach data to the task.
     ///
-    /// The data is a tag that dumps, reports and the live page show, and it may wrap the polls of the
-    /// task; see [`TaskData`](crate::runtime::TaskData). The hook decides whether a task inherits the
-    /// data of the task that spawns it ([`SpawnMeta::parent_data`]). It sees every task whose spawn
-    /// finds this runtime as the current one, or names it:
+    /// The data is a tag that dumps, reports and the live page show. It can also wrap the polls of
+    /// the task; see [`TaskData`](crate::runtime::TaskData). The hook decides whether a task
+    /// inherits the data of the task that spawns it ([`SpawnMeta::parent_data`]). It sees every
+    /// task that is spawned while this runtime is the current one, or on this runtime explicitly:
     ///
     /// - tasks of the runtime, and of a [`LocalSet`](crate::task::LocalSet) that is used in it,
     /// - closures of [`spawn_blocking`](crate::task::spawn_blocking), but not those that `fs` and the
@@ -26,8 +26,9 @@ impl Builder {
     ///
     /// The futures of `block_on` are not spawned, and have no data.
     ///
-    /// The spawning thread calls the hook before the task is queued. If the hook panics, the task is
-    /// dropped and the panic goes to the caller of `spawn`. A second call replaces the hook.
+    /// The spawning thread calls the hook before the task is queued. If the hook panics, the task
+    /// is dropped and the panic goes to the caller of `spawn`. A second call of `on_spawn` replaces
+    /// the hook.
     ///
     /// # Examples
     ///
@@ -102,7 +103,7 @@ impl Builder {
     /// Sets a hook that is called before each poll of a task.
     ///
     /// The thread that polls the task calls it. A panic ends that thread's loop, and the task is
-    /// dropped. On a multi-thread runtime another thread becomes the worker, on a current-thread
+    /// dropped. On a multi-thread runtime another thread becomes the worker. On a current-thread
     /// runtime `block_on` panics.
     ///
     /// # Examples
@@ -131,9 +132,9 @@ impl Builder {
 
     /// Sets a hook that is called after each poll of a task.
     ///
-    /// The thread that polled the task calls it, also if the task has ended or panicked in that
-    /// poll. A panic of the hook ends that thread's loop: on a multi-thread runtime another thread
-    /// becomes the worker, on a current-thread runtime `block_on` panics.
+    /// The thread that polled the task calls it, even if the task completed or panicked in that
+    /// poll. A panic of the hook ends that thread's loop. On a multi-thread runtime another thread
+    /// becomes the worker. On a current-thread runtime `block_on` panics.
     ///
     /// # Examples
     ///
@@ -161,9 +162,9 @@ impl Builder {
 
     /// Sets a hook that is called when a task ends.
     ///
-    /// It is called before the JoinHandle is woken: once for each task that returned, panicked or
-    /// was dropped, and each closure of the blocking pool. A panic of the hook is discarded after
-    /// the panic hook of the program has printed it.
+    /// The hook is called once for each task that returned, panicked or was dropped, and for each
+    /// closure of the blocking pool. The JoinHandle is woken after the call. A panic of the hook is
+    /// discarded after the program's panic hook has printed it.
     ///
     /// # Examples
     ///

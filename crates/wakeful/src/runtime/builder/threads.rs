@@ -11,8 +11,8 @@ impl Builder {
     /// Sets the number of worker threads of a multi-thread runtime.
     ///
     /// Without this setting, the environment variable `WAKEFUL_WORKER_THREADS` decides, then
-    /// `TOKIO_WORKER_THREADS`. Without both it is the number of CPUs that the process may use. A
-    /// current-thread runtime ignores it.
+    /// `TOKIO_WORKER_THREADS`. Without either, the number is that of the CPUs that the process may
+    /// use. A current-thread runtime ignores the setting.
     ///
     /// # Panics
     ///
@@ -79,9 +79,9 @@ impl Builder {
 
     /// Sets a function that is called for the name of each new thread of the runtime.
     ///
-    /// Locks of the runtime are held during the call. The function must not use the runtime: if it
-    /// spawns a closure, takes a dump, or reads the number of threads from the metrics, it may wait
-    /// for itself.
+    /// Locks of the runtime are held during the call. The function must not use the runtime: it can
+    /// deadlock if it spawns a closure, takes a dump, or reads the number of threads from the
+    /// metrics.
     ///
     /// # Examples
     ///
@@ -107,7 +107,7 @@ impl Builder {
 
     /// Sets the stack size of the runtime's threads, in bytes.
     ///
-    /// The default is that of the standard library.
+    /// The default is the standard library's default.
     ///
     /// # Examples
     ///
@@ -123,7 +123,7 @@ impl Builder {
         self
     }
 
-    /// Sets how long an idle thread of the blocking pool waits before it ends; 10 s by default.
+    /// Sets how long an idle thread of the blocking pool waits before it exits; 10 s by default.
     ///
     /// # Examples
     ///
@@ -146,8 +146,8 @@ impl Builder {
     /// These are the worker threads, spare threads and the threads of the blocking pool. The thread
     /// that calls `block_on` is not one of them.
     ///
-    /// The blocking pool starts one thread at a time. So the callback must not wait for a closure of
-    /// the same pool, nor for an operation that uses one, such as a DNS lookup.
+    /// The blocking pool starts one thread at a time. The callback must therefore not wait for a
+    /// closure of the same pool, or for an operation that uses the pool, such as a DNS lookup.
     ///
     /// # Examples
     ///
@@ -167,7 +167,7 @@ impl Builder {
         self
     }
 
-    /// Sets a callback that each thread of the runtime runs before it ends.
+    /// Sets a callback that each thread of the runtime runs before it exits.
     ///
     /// # Examples
     ///
@@ -187,10 +187,11 @@ impl Builder {
         self
     }
 
-    /// Sets a callback that a thread runs before it parks because it has no tasks.
+    /// Sets a callback that a thread runs when it has no tasks and is about to park.
     ///
-    /// While a worker runs it, new tasks go to the other workers. If work has come meanwhile, the thread
-    /// does not park. The callback of [`on_thread_unpark`](Self::on_thread_unpark) runs then too.
+    /// While a worker runs the callback, new tasks go to other workers. If work arrives meanwhile,
+    /// the thread does not park, but still runs the callback of
+    /// [`on_thread_unpark`](Self::on_thread_unpark).
     ///
     /// # Examples
     ///
@@ -218,7 +219,7 @@ impl Builder {
         self
     }
 
-    /// Sets a callback that a thread runs after it was unparked.
+    /// Sets a callback that a thread runs after it is unparked.
     ///
     /// # Examples
     ///

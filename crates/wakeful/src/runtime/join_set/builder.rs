@@ -8,7 +8,7 @@ use crate::task::AbortHandle;
 use std::fmt;
 use std::io;
 
-/// Configures a task before it is spawned on a [`JoinSet`]; from [`JoinSet::build_task`].
+/// Configures a task before it is spawned on a [`JoinSet`]; returned by [`JoinSet::build_task`].
 ///
 /// The methods that spawn return an `io::Result`, which is always `Ok` at present.
 ///
@@ -56,7 +56,7 @@ impl<'a, T: 'static> Builder<'a, T> {
         Self { task: self.task.name(name), ..self }
     }
 
-    /// Allows the task to wait until it is aborted, with no waker left.
+    /// Allows the task to wait without any live waker until it is aborted.
     ///
     /// See [`task::Builder::forever`](crate::task::Builder::forever).
     ///
@@ -209,7 +209,7 @@ impl<'a, T: 'static> Builder<'a, T> {
     ///
     /// # Panics
     ///
-    /// Outside of a `LocalSet` and of a `LocalRuntime`.
+    /// If called outside a `LocalSet` or `LocalRuntime`.
     ///
     /// # Examples
     ///

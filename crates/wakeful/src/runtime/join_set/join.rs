@@ -9,7 +9,7 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Waiting for tasks.
+/// Methods that wait for tasks.
 impl<T: 'static> JoinSet<T> {
     /// Waits for the next task to end, removes it from the set and returns its output.
     ///
@@ -18,7 +18,7 @@ impl<T: 'static> JoinSet<T> {
     /// # Cancel safety
     ///
     /// Cancel safe: a task that has ended stays in the set until its output is returned. The set
-    /// keeps the waker of the last poll: see [wakers](crate::sync#wakers).
+    /// keeps the waker of the last poll, see [wakers](crate::sync#wakers).
     ///
     /// # Examples
     ///
@@ -44,8 +44,7 @@ impl<T: 'static> JoinSet<T> {
 
     /// Waits for the next task to end, and returns its id together with its output.
     ///
-    /// Otherwise it is like [`join_next`](Self::join_next). An error has the id in
-    /// [`JoinError::id`].
+    /// Returns `None` if the set is empty. [`JoinError::id`] has the id of a task that failed.
     ///
     /// # Cancel safety
     ///
@@ -127,8 +126,8 @@ impl<T: 'static> JoinSet<T> {
     ///
     /// # Cancel safety
     ///
-    /// The first poll aborts the tasks. If the future is dropped after that, tasks that it has not
-    /// awaited stay in the set. The set keeps the waker of the last poll: see
+    /// The first poll aborts the tasks. If the future is dropped later, tasks that it has not
+    /// awaited stay in the set. The set keeps the waker of the last poll, see
     /// [wakers](crate::sync#wakers).
     ///
     /// # Examples
@@ -154,12 +153,12 @@ impl<T: 'static> JoinSet<T> {
     ///
     /// # Cancel safety
     ///
-    /// Not cancel safe: dropping the future drops the set. Its tasks are aborted, and outputs are
-    /// lost.
+    /// Not cancel safe: dropping the future drops the set, which aborts its tasks and loses their
+    /// outputs.
     ///
     /// # Panics
     ///
-    /// If a task panicked or was cancelled. The other tasks are aborted then. Use
+    /// If a task panicked or was cancelled. This aborts the other tasks. Use
     /// [`join_next`](Self::join_next) to handle such errors.
     ///
     /// # Examples
@@ -249,7 +248,7 @@ impl<T: 'static> JoinSet<T> {
         self.poll_ended(cx).map(|ended| ended.map(with_id))
     }
 
-    /// Counts that the set is found empty again, by a call at `site`.
+    /// Counts another call at `site` that finds the set empty.
     #[cold]
     fn count_end(&mut self, site: &'static Location<'static>) {
         if std::mem::replace(&mut self.has_ended, true) {

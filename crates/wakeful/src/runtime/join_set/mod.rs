@@ -17,8 +17,8 @@ use std::fmt;
 
 /// A set of tasks whose outputs are awaited in the order in which the tasks end.
 ///
-/// All outputs have the same type. Awaiting the next output takes constant time, whatever the size
-/// of the set. Dropping the set aborts its tasks.
+/// All outputs have the same type. Awaiting the next output takes constant time, regardless of the
+/// size of the set. Dropping the set aborts its tasks.
 ///
 /// # Examples
 ///
@@ -40,7 +40,7 @@ use std::fmt;
 /// ```
 pub struct JoinSet<T> {
     slots: Slots<T>,
-    /// `join_next` has returned `None` once.
+    /// Set once `join_next` has returned `None`.
     has_ended: bool,
 }
 
@@ -61,7 +61,7 @@ impl<T> JoinSet<T> {
 
     /// Returns the number of tasks in the set.
     ///
-    /// Tasks that have ended count until their outputs are taken out.
+    /// Ended tasks are counted until their outputs are removed.
     ///
     /// # Examples
     ///
@@ -185,7 +185,7 @@ impl<T: 'static> JoinSet<T> {
     ///
     /// # Panics
     ///
-    /// Outside of a `LocalSet` and of a `LocalRuntime`.
+    /// If called outside a `LocalSet` or `LocalRuntime`.
     ///
     /// # Examples
     ///
@@ -297,11 +297,11 @@ impl<T: 'static> JoinSet<T> {
         self.insert(handle.spawn_blocking(f))
     }
 
-    /// Aborts all tasks. They stay in the set.
+    /// Aborts all tasks, but leaves them in the set.
     ///
-    /// Awaiting them returns errors for which
-    /// [`JoinError::is_cancelled`](crate::task::JoinError::is_cancelled) is true, or the outputs of
-    /// tasks that ended before the abort.
+    /// Awaiting the aborted tasks returns errors for which
+    /// [`JoinError::is_cancelled`](crate::task::JoinError::is_cancelled) is true. Tasks that ended
+    /// before the abort still return their outputs.
     ///
     /// # Examples
     ///

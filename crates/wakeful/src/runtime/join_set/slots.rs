@@ -1,16 +1,16 @@
-//! Station 9 for many tasks: the slots of a `JoinSet`, and the list of tasks that have ended.
+//! Station 9 for many tasks: the slots of a `JoinSet`, and its list of ended tasks.
 //!
-//! Each slot has the `JoinHandle` of one task and a waker of its own, which is registered with the
-//! task when it is spawned. When the task ends, that waker pushes the index of the slot to the
-//! [`ReadyList`] and wakes the task that awaits the set. So the set polls only handles whose tasks
-//! have ended, in the order in which they ended, whatever their number.
+//! Each slot has the `JoinHandle` of one task and a slot-specific waker, which is registered with
+//! the task when it is spawned. When the task ends, that waker pushes the slot's index to the
+//! [`ReadyList`] and wakes the task that awaits the set. So the set polls only handles of ended
+//! tasks, in the order in which they ended, regardless of its size.
 //!
 //! Slots and their wakers are reused: in steady state a spawn allocates nothing here. A late
-//! wake-up for a detached task may reach the slot's next task. The set polls that task's handle,
-//! finds that it has not ended, and leaves it in place.
+//! wake-up for a detached task may reach the slot's next task. The set then polls that task's
+//! handle, finds that the task has not ended, and leaves it in place.
 //!
-//! One mutex protects the ready list. Foreign code (cloning, waking or dropping the waker of the
-//! task that awaits the set) runs outside of it.
+//! One mutex protects the ready list. Foreign code runs outside the lock: cloning, waking or
+//! dropping the waker of the task that awaits the set.
 
 use crate::sys::sync::Mutex;
 use crate::task::wait_kind::WaitKind;
@@ -25,7 +25,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// A set that becomes empty frees its memory if it has more slots than this.
+/// The number of slots above which a set frees its memory when it becomes empty.
 const KEEP_SLOTS: usize = 256;
 
 /// The id and the result of a task that has ended.
@@ -38,7 +38,7 @@ pub(in crate::runtime) struct Slots<T> {
     /// The number of slots that have a task.
     len: usize,
     ready: Arc<ReadyList>,
-    /// How often the tasks of sets had been asked for when this set was asked last.
+    /// The value of [`member_requests`] when this set last listed its tasks for a deadlock scan.
     requests: u32,
 }
 
@@ -54,12 +54,12 @@ enum SlotState<T> {
     Running(JoinHandle<T>),
     /// The task ended before the slot's waker was registered with it.
     ///
-    /// That is rare, so the output is boxed to keep slots small. The lock is never contended: it
-    /// makes the set `Sync` for outputs that are not.
+    /// This is rare, so the output is boxed to keep slots small. The lock is never contended. It
+    /// only makes the set `Sync` for outputs that are not `Sync`.
     EndedEarly(Box<StdMutex<Ended<T>>>),
 }
 
-/// The slots whose tasks have ended, in that order, and the waker of the task that awaits the set.
+/// The slots of ended tasks, in order of their ends, and the waker of the task that awaits the set.
 struct ReadyList {
     state: Mutex<ReadyState>,
     /// The resource record of the set, once a deadlock scan has asked for its tasks.
@@ -68,7 +68,7 @@ struct ReadyList {
 
 #[derive(Default)]
 struct ReadyState {
-    /// May contain a slot that is free or whose task has not ended, after a late wake-up.
+    /// After a late wake-up, this may contain a slot that is free or whose task has not ended.
     ended: VecDeque<u32>,
     waker: Option<Waker>,
     /// The link of the task that awaits the set, while `waker` is its waker (RECORD-1).
@@ -114,7 +114,7 @@ impl ReadyList {
         std::mem::replace(&mut state.link, WaitLink::NONE).detach(&self.record);
     }
 
-    /// Links the task that awaits the set and lists `tasks`, if it is registered with this waker.
+    /// Links the task that awaits the set and lists `tasks`, if `waker` is still registered.
     #[cold]
     fn attach(&self, waker: &Waker, tasks: Vec<u64>, site: &'static Location<'static>) {
         let mut state = self.state.lock();
@@ -157,9 +157,9 @@ impl ReadyList {
         if has_ended { self.pop() } else { None }
     }
 
-    /// Removes the registered waker, for the caller to drop.
+    /// Removes the registered waker, and returns it for the caller to drop.
     ///
-    /// The slots' wakers keep the list alive for longer than the set.
+    /// The slots' wakers keep the list alive longer than the set.
     fn take_waker(&self) -> Option<Waker> {
         let mut state = self.state.lock();
         self.detach(&mut state);
@@ -220,9 +220,9 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Records that the current task waits for any task of the set. Its waker is registered.
+    /// Records that the current task, whose waker is registered, waits for any task of the set.
     ///
-    /// If a deadlock scan has asked, lists the tasks of the set in its resource record first.
+    /// If a deadlock scan has requested it, first lists the tasks of the set in the resource record.
     pub(in crate::runtime) fn record_wait(
         &mut self,
         waker: &Waker,
@@ -280,9 +280,9 @@ impl<T> Slots<T> {
         })
     }
 
-    /// Frees the memory that a burst of tasks has left in a set that is now empty.
+    /// Frees the excess memory of a set that is empty after a burst of tasks.
     ///
-    /// All slots were used since the last call, so the cost for each task is constant.
+    /// All slots were used since the last call, so the amortized cost per task is constant.
     fn shrink(&mut self) {
         if self.slots.len() > KEEP_SLOTS {
             self.slots = Vec::new();
@@ -313,9 +313,9 @@ impl<T> Slots<T> {
 }
 
 impl<T> Drop for Slots<T> {
-    /// Aborts the tasks of the set. The set wakes no task from here on.
+    /// Aborts the tasks of the set. After that, the set wakes no task.
     fn drop(&mut self) {
-        // Before the aborts, which must not wake the task that awaited the set.
+        // Taken before the aborts, which must not wake the task that awaited the set.
         let waker = self.ready.take_waker();
         let mut panics = PanicSink::default();
         panics.catch(|| drop(waker));
@@ -327,7 +327,7 @@ impl<T> Drop for Slots<T> {
 
 /// Polls a handle with the slot's waker, outside of the current task's accounting.
 ///
-/// The current task neither pays for it from its budget nor is recorded as waiting for this handle.
+/// The poll uses no budget of the current task, and is not recorded as a wait of that task.
 fn poll_unattributed<T>(handle: &mut JoinHandle<T>, waker: &Waker) -> Poll<Result<T, JoinError>> {
     #[cfg(test)]
     HANDLE_POLLS.set(HANDLE_POLLS.get() + 1);
@@ -351,8 +351,8 @@ mod tests {
     use std::sync::LazyLock;
     use std::task::{Poll, RawWaker, RawWakerVTable, Waker};
 
-    /// A task ends while the waker is cloned, and the drop of the clone panics. The next poll finds
-    /// the task.
+    /// A task ends while the waker is being cloned, and dropping the clone panics. The next poll
+    /// must find the task.
     #[test]
     fn panic_in_waker_drop_loses_no_ended_task() {
         static READY: LazyLock<ReadyList> = LazyLock::new(ReadyList::new);
@@ -374,7 +374,7 @@ mod tests {
         assert_eq!(READY.pop(), Some(7));
     }
 
-    /// The tasks end one by one, the last first: the worst order for a search from the front. Each
+    /// The tasks end one by one in reverse order, the worst order for a search from the front. Each
     /// handle is polled when it is inserted and when its task has ended, and never in between.
     #[test]
     fn each_handle_is_polled_twice_whatever_their_number() {

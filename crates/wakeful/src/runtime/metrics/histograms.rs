@@ -1,4 +1,4 @@
-//! Metrics of exact histograms, which the builder enables.
+//! Metrics of the exact histograms, which the builder can enable.
 
 use super::RuntimeMetrics;
 use crate::telemetry::exact_histogram::ExactHistogram;
@@ -8,14 +8,15 @@ use std::time::Duration;
 /// The exact histogram of poll times.
 ///
 /// [`Builder::enable_metrics_poll_time_histogram`](crate::runtime::Builder::enable_metrics_poll_time_histogram)
-/// enables it. [`poll_times`](RuntimeMetrics::poll_times) is a sampled one, which is always there.
+/// enables it. [`poll_times`](RuntimeMetrics::poll_times) is a sampled histogram, which is always
+/// available.
 impl RuntimeMetrics {
     #[track_caller]
     fn exact_poll_times(&self, worker: usize) -> Option<&ExactHistogram> {
         self.worker_metrics(worker).exact_poll_times.as_ref()
     }
 
-    /// Returns whether each poll is timed and counted.
+    /// Returns whether the exact histogram of poll times is enabled.
     ///
     /// # Examples
     ///
@@ -46,7 +47,7 @@ impl RuntimeMetrics {
         self.exact_poll_times(0).map_or(0, |histogram| histogram.scale.buckets())
     }
 
-    /// Returns the durations that a bucket counts, or an empty range if the histogram is not enabled.
+    /// Returns the range of durations of a bucket, or an empty range if the histogram is not enabled.
     ///
     /// # Panics
     ///
@@ -72,10 +73,10 @@ impl RuntimeMetrics {
         }
     }
 
-    /// Returns how many polls of a worker a bucket has counted. It is 0 if the histogram is not
-    /// enabled.
+    /// Returns the number of a worker's polls in a bucket, or 0 if the histogram is not enabled.
     ///
-    /// A poll that blocks in place is not counted: another thread becomes the worker meanwhile.
+    /// Excludes polls that block in place, because another thread takes over the worker during
+    /// them.
     ///
     /// # Panics
     ///
@@ -133,15 +134,15 @@ impl RuntimeMetrics {
 /// The exact histogram of schedule latencies.
 ///
 /// [`Builder::enable_metrics_schedule_latency_histogram`](crate::runtime::Builder::enable_metrics_schedule_latency_histogram)
-/// enables it. [`wake_to_poll_times`](RuntimeMetrics::wake_to_poll_times) is a sampled one, which is
-/// always there.
+/// enables it. [`wake_to_poll_times`](RuntimeMetrics::wake_to_poll_times) is a sampled histogram,
+/// which is always available.
 impl RuntimeMetrics {
     #[track_caller]
     fn schedule_latencies(&self, worker: usize) -> Option<&ExactHistogram> {
         self.worker_metrics(worker).schedule_latencies.as_ref()
     }
 
-    /// Returns whether the time from each schedule to the poll that follows is counted.
+    /// Returns whether the exact histogram of schedule latencies is enabled.
     ///
     /// # Examples
     ///
@@ -172,7 +173,7 @@ impl RuntimeMetrics {
         self.schedule_latencies(0).map_or(0, |histogram| histogram.scale.buckets())
     }
 
-    /// Returns the latencies that a bucket counts, or an empty range if the histogram is not enabled.
+    /// Returns the range of latencies of a bucket, or an empty range if the histogram is not enabled.
     ///
     /// # Panics
     ///
@@ -198,8 +199,8 @@ impl RuntimeMetrics {
         }
     }
 
-    /// Returns how many polls of a worker came with a latency of this bucket. It is 0 if the
-    /// histogram is not enabled.
+    /// Returns the number of a worker's polls in a latency bucket, or 0 if the histogram is not
+    /// enabled.
     ///
     /// # Panics
     ///

@@ -12,7 +12,7 @@ impl RuntimeMetrics {
         pollers.iter().map(|poller| counter(poller.counters()).load(Relaxed)).sum()
     }
 
-    /// Returns how many descriptors were registered for I/O so far.
+    /// Returns how many descriptors have been registered for I/O.
     ///
     /// # Examples
     ///
@@ -31,7 +31,7 @@ impl RuntimeMetrics {
         self.sum_of_pollers(|counters| &counters.registered)
     }
 
-    /// Returns how many descriptors were deregistered so far.
+    /// Returns how many descriptors have been deregistered.
     ///
     /// # Examples
     ///
@@ -50,7 +50,7 @@ impl RuntimeMetrics {
         self.sum_of_pollers(|counters| &counters.deregistered)
     }
 
-    /// Returns how many events of descriptors the kernel has reported so far.
+    /// Returns how many I/O events the kernel has reported.
     ///
     /// # Examples
     ///

@@ -4,7 +4,7 @@ use super::RuntimeMetrics;
 
 /// Metrics of the blocking pool.
 impl RuntimeMetrics {
-    /// Returns the number of threads in the blocking pool, idle ones included.
+    /// Returns the number of threads in the blocking pool, including idle ones.
     ///
     /// # Examples
     ///
@@ -21,7 +21,7 @@ impl RuntimeMetrics {
         self.handle.shared.pool.threads()
     }
 
-    /// Returns the number of threads in the blocking pool that sleep because no closure waits.
+    /// Returns the number of idle threads in the blocking pool.
     ///
     /// # Examples
     ///
@@ -38,7 +38,7 @@ impl RuntimeMetrics {
         idle
     }
 
-    /// Returns the number of closures that wait for a thread of the blocking pool.
+    /// Returns the number of queued closures that wait for a thread of the blocking pool.
     ///
     /// # Examples
     ///

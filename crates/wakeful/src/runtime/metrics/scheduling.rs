@@ -1,4 +1,4 @@
-//! Metrics of scheduling: which queues tasks wait in, and how they came there.
+//! Metrics of scheduling: the depths of the queues, and how tasks enter them.
 
 use super::RuntimeMetrics;
 use crate::runtime::inner::Flavor;
@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering::Relaxed;
 impl RuntimeMetrics {
     /// Returns the number of tasks in this worker's own queue.
     ///
-    /// The task in the worker's LIFO slot is not counted. On a current-thread runtime this walks over
-    /// all tasks.
+    /// The task in the worker's LIFO slot is not counted. On a current-thread runtime, this method
+    /// visits all tasks.
     ///
     /// # Panics
     ///
@@ -34,7 +34,7 @@ impl RuntimeMetrics {
 
     /// Returns how many tasks this worker has put into its own queue, by spawns and wake-ups.
     ///
-    /// A task counts when it leaves the queue again. The worker updates the count when it checks its
+    /// A task is counted when it leaves the queue. The worker updates the count when it checks its
     /// timers and I/O.
     ///
     /// # Panics
@@ -61,7 +61,7 @@ impl RuntimeMetrics {
         self.worker_metrics(worker).local_schedules(injected)
     }
 
-    /// Returns how many tasks were spawned or woken by threads that are no workers of this runtime.
+    /// Returns how many tasks were spawned or woken by threads other than the runtime's workers.
     ///
     /// # Examples
     ///
@@ -82,7 +82,7 @@ impl RuntimeMetrics {
 
     /// Returns how often this worker's queue was full, so that half of it moved to the injector.
     ///
-    /// A worker's queue has space for 2048 tasks. That of a current-thread runtime has no limit.
+    /// A worker's queue holds up to 2048 tasks. The queue of a current-thread runtime is unbounded.
     ///
     /// # Panics
     ///
@@ -103,9 +103,9 @@ impl RuntimeMetrics {
         self.worker_metrics(worker).overflows()
     }
 
-    /// Returns how many polls had to end because their cooperative budget was spent.
+    /// Returns how many polls yielded because their cooperative budget was exhausted.
     ///
-    /// The polls of `block_on` are counted as well.
+    /// This includes polls of `block_on`.
     ///
     /// # Examples
     ///
@@ -124,7 +124,7 @@ impl RuntimeMetrics {
         self.handle.shared.base().budget_yields.load(Relaxed)
     }
 
-    /// Returns how many tasks were spawned so far, without the closures of the blocking pool.
+    /// Returns how many tasks have been spawned, excluding closures of the blocking pool.
     ///
     /// # Examples
     ///

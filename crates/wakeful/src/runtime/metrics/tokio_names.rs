@@ -8,12 +8,13 @@ use crate::sys::sync::ignore_poison;
 impl RuntimeMetrics {
     /// Returns metrics for Prometheus under the names that exporters of the crate tokio-metrics use.
     ///
-    /// Use it if dashboards for tokio exist; [`prometheus`](Self::prometheus) has more. Each name
-    /// begins with `tokio_`, such as `tokio_workers_count`. The label `runtime` is the one of
-    /// [`prometheus`](Self::prometheus). `docs/METRICS.md` has the table.
+    /// Use it with existing tokio dashboards; [`prometheus`](Self::prometheus) exports more. Each
+    /// name begins with `tokio_`, such as `tokio_workers_count`. The label `runtime` is the same as
+    /// in [`prometheus`](Self::prometheus). `docs/METRICS.md` lists the metrics.
     ///
-    /// Some metrics describe an interval, such as `tokio_busy_ratio`. It begins with the previous call
-    /// for this runtime, or with the runtime, and ends now. So let one scraper ask.
+    /// Some metrics describe an interval, such as `tokio_busy_ratio`. The interval starts at the
+    /// previous call for this runtime, or at the runtime's start, and ends now. So use a single
+    /// scraper.
     ///
     /// # Examples
     ///
@@ -28,7 +29,7 @@ impl RuntimeMetrics {
         tokio_prometheus(&[self.end_tokio_interval()])
     }
 
-    /// Ends the interval of the metrics that have one, and returns all.
+    /// Ends the current interval, and returns all metrics.
     pub(in crate::runtime) fn end_tokio_interval(&self) -> TokioMetrics {
         let shared = &self.handle.shared;
         // Held while the counters are read, so that no interval ends before its beginning.

@@ -43,11 +43,11 @@ impl RuntimeMetrics {
         }
     }
 
-    /// Returns how long this worker has worked, by the runtime's clock.
+    /// Returns this worker's total busy time, by the runtime's clock.
     ///
-    /// It is the time in which the worker polled tasks, with the search for more tasks in between.
-    /// It is counted after [`event_interval`](crate::runtime::Builder::event_interval) polls, or
-    /// when the worker runs out of tasks.
+    /// Busy time covers polls and the search for tasks between them. It is counted after
+    /// [`event_interval`](crate::runtime::Builder::event_interval) polls, or when the worker runs
+    /// out of tasks.
     ///
     /// # Panics
     ///
@@ -184,8 +184,8 @@ impl RuntimeMetrics {
 
     /// Returns how often this worker looked for a task and found none.
     ///
-    /// It then parks, unless another thread brings work meanwhile. So the number can be a little higher than
-    /// that of wake-ups without work.
+    /// The worker then parks, unless another thread schedules a task first. So the number can be
+    /// slightly higher than the number of wake-ups without work.
     ///
     /// A worker whose thread has not started yet counts as parked once, without work.
     ///
@@ -210,9 +210,9 @@ impl RuntimeMetrics {
 
     /// Returns the mean duration of this worker's polls, or zero for a current-thread runtime.
     ///
-    /// It is the worker's busy time, divided by the number of its polls. On a current-thread runtime
-    /// the busy time contains the polls of `block_on`, so the value is zero there, as in tokio; use
-    /// [`poll_times`](Self::poll_times).
+    /// The mean is the worker's busy time divided by its number of polls. On a current-thread
+    /// runtime the busy time includes the polls of `block_on`, so the value is zero there, as in
+    /// tokio; use [`poll_times`](Self::poll_times).
     ///
     /// # Panics
     ///
@@ -239,10 +239,10 @@ impl RuntimeMetrics {
         }
     }
 
-    /// Returns the thread of this worker, or `None` if none was started for it yet.
+    /// Returns the thread of this worker, or `None` if the worker has no thread yet.
     ///
-    /// A worker gets another thread when its own blocks in place. For a current-thread runtime it is
-    /// the thread that last ran tasks in `block_on`.
+    /// A worker gets another thread when its own thread blocks in place. For a current-thread
+    /// runtime, returns the thread that last ran tasks in `block_on`.
     ///
     /// # Panics
     ///
@@ -270,12 +270,13 @@ impl RuntimeMetrics {
 
     /// Returns the histogram of poll durations.
     ///
-    /// The durations are sampled. A worker times the first poll after a check of its timers and I/O;
-    /// that duration stands for all polls since the previous check. A busy worker does so after one
-    /// in 16 checks, and the duration stands for 16 times as many polls. A poll of 10 ms and longer
-    /// is counted by itself, if it is timed or if the watchdog observes it. The watchdog observes
-    /// polls from 30 ms on, or 60 ms on a current-thread runtime. Several such polls between two
-    /// checks are counted as one. The maximum is the longest poll that was timed or observed.
+    /// The durations are sampled. A worker times the first poll after a check of its timers and
+    /// I/O; that duration represents all polls since the previous check. A busy worker does so
+    /// after one in 16 checks, and the duration represents 16 times as many polls. A poll of 10 ms
+    /// or longer is counted individually if it is timed, or if the watchdog observes it. The
+    /// watchdog observes polls from 30 ms on, or from 60 ms on a current-thread runtime. Several
+    /// such polls between two checks count as one. The maximum is the longest poll that was timed
+    /// or observed.
     ///
     /// # Examples
     ///
@@ -294,9 +295,9 @@ impl RuntimeMetrics {
 
     /// Returns the histogram of the times between a task's wake-up and its poll.
     ///
-    /// The times are sampled. A worker times one of its own wake-ups after a check of its timers and
-    /// I/O, and a busy worker after one in 16 checks. Wake-ups that unpark an idle runtime are timed
-    /// as well.
+    /// The times are sampled. A worker times one of its own wake-ups after a check of its timers
+    /// and I/O; a busy worker does so after one in 16 checks. Wake-ups that unpark an idle runtime
+    /// are also timed.
     ///
     /// # Examples
     ///
@@ -332,7 +333,7 @@ impl RuntimeMetrics {
         }
     }
 
-    /// Returns how many spare threads were started so far.
+    /// Returns how many spare threads have been started.
     ///
     /// # Examples
     ///
@@ -351,7 +352,7 @@ impl RuntimeMetrics {
         }
     }
 
-    /// Returns how many polls spare threads have made.
+    /// Returns how many times spare threads have polled a task.
     ///
     /// [`worker_poll_count`](Self::worker_poll_count) does not include them.
     ///

@@ -1,4 +1,4 @@
-//! Models of the io_uring keeper's gate: an operation always has a thread that completes it.
+//! Loom models of the io_uring keeper's gate: every operation has a thread that completes it.
 
 use crate::runtime::uring_keeper::gate::{KeeperExit, KeeperGate, KeeperRequest};
 use crate::sys::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
@@ -9,7 +9,7 @@ use crate::task::models::scheduler::{model, start};
 struct ModelRuntime {
     keeper_gate: KeeperGate,
     operations: Mutex<usize>,
-    /// Equal to `operations`, and readable without the lock.
+    /// Equal to `operations`, but readable without the lock.
     in_flight: AtomicUsize,
     is_held: AtomicBool,
 }

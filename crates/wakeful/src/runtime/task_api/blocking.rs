@@ -29,12 +29,13 @@ impl<F: FnOnce() -> R, R> Future for Closure<F> {
 
 /// Runs a closure that may block on a thread of the current runtime's blocking pool.
 ///
-/// Use it for system calls that block and for long computations, which would hold up a worker. The
-/// pool grows up to [`max_blocking_threads`](crate::runtime::Builder::max_blocking_threads); then
+/// Use it for blocking system calls and long computations, which would otherwise stall a worker.
+/// The pool grows up to
+/// [`max_blocking_threads`](crate::runtime::Builder::max_blocking_threads)threads; beyond that,
 /// closures wait in its queue.
 ///
-/// A closure that has started cannot be aborted. A runtime that is dropped waits for closures that
-/// run and for those in the queue.
+/// A closure that has started cannot be aborted. Dropping the runtime waits for running and queued
+/// closures.
 ///
 /// # Panics
 ///
@@ -82,10 +83,10 @@ where
     spawn_closure(shared, f, origin, mandatory, |task| hooks.attach_unqueued(task))
 }
 
-/// Runs a closure of the runtime itself on its blocking pool: a file operation, for example.
+/// Runs an internal closure, such as a file operation, on the runtime's blocking pool.
 ///
-/// The hook for spawns is not called. This may run under a lock, on the watchdog, or in the poll of a
-/// task that does not need the closure.
+/// The spawn hook is not called, because the caller may hold a lock, be the watchdog, or be polling
+/// an unrelated task.
 #[track_caller]
 pub(crate) fn spawn_internal<F, R>(
     shared: &RuntimeInner,

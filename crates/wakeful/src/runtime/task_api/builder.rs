@@ -1,4 +1,4 @@
-//! Station 1 with settings: the name of a task, and whether it may wait forever.
+//! Station 1 with settings: the name of a task, and whether the task may wait forever.
 
 use crate::runtime::Handle;
 use crate::runtime::task_api::blocking::spawn_blocking_on;
@@ -74,9 +74,9 @@ impl<'a> Builder<'a> {
         Self { name: Some(name), ..*self }
     }
 
-    /// Allows the task to wait until it is aborted, with no waker left.
+    /// Allows the task to wait without any live waker until it is aborted.
     ///
-    /// Such a task is never reported as an orphan. For one part of a task, use
+    /// Such a task is never reported as an orphan. To allow this for only a part of a task, use
     /// [`may_wait_forever`](crate::task::may_wait_forever).
     ///
     /// # Examples
@@ -174,7 +174,7 @@ impl<'a> Builder<'a> {
     ///
     /// # Panics
     ///
-    /// Outside of a `LocalSet` and of a `LocalRuntime`.
+    /// If called outside a `LocalSet` or `LocalRuntime`.
     ///
     /// # Examples
     ///
@@ -202,7 +202,7 @@ impl<'a> Builder<'a> {
         Ok(spawn_local_with(future, || self.options_at(site)))
     }
 
-    /// Spawns the task on a [`LocalSet`]. It runs when the set is polled.
+    /// Spawns the task on a [`LocalSet`]; the task runs when the set is polled.
     ///
     /// # Errors
     ///

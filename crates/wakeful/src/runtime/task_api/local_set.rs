@@ -1,6 +1,6 @@
 //! `LocalSet`: a set of tasks that stay on one thread.
 //!
-//! It is the public interface of `scheduler::local_set`.
+//! This is the public interface of `scheduler::local_set`.
 
 mod host;
 
@@ -25,16 +25,16 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// A set of tasks that run on the thread that created the set, so that they need not be `Send`.
+/// A set of tasks that need not be `Send`, because they run on the thread that created the set.
 ///
-/// The tasks run while the set is polled: inside [`run_until`](Self::run_until) or
-/// [`block_on`](Self::block_on), or while a task awaits the set. To await the set is to wait until
-/// all its tasks have ended. In between, the tasks wait. Dropping the set drops them.
+/// The tasks run only while the set is polled: inside [`run_until`](Self::run_until) or
+/// [`block_on`](Self::block_on), or while a task awaits the set. Awaiting the set waits until all
+/// its tasks have ended. Dropping the set drops its tasks.
 ///
-/// A set needs no runtime of its own, only a thread that polls it. Inside a multi-thread runtime
-/// that is the thread in `block_on`, because the set cannot move to a worker.
-/// [`spawn`](crate::spawn) from within a set still spawns on the runtime. If all tasks of a program
-/// are local, a [`LocalRuntime`](crate::runtime::LocalRuntime) is simpler.
+/// A set needs no runtime of its own, only a thread that polls it. In a multi-thread runtime that
+/// is the thread in `block_on`, because the set cannot move to a worker. [`spawn`](crate::spawn)
+/// within a set still spawns on the runtime. If all tasks of a program are local, a
+/// [`LocalRuntime`](crate::runtime::LocalRuntime) is simpler.
 ///
 /// # Examples
 ///
@@ -61,7 +61,7 @@ pub struct LocalSet {
     created_at: &'static Location<'static>,
 }
 
-/// A guard that makes [`spawn_local`] spawn on a set; from [`LocalSet::enter`].
+/// A guard that makes [`spawn_local`] spawn on a set; returned by [`LocalSet::enter`].
 ///
 /// # Examples
 ///
@@ -106,8 +106,8 @@ impl LocalSet {
 
     /// Makes [`spawn_local`] spawn on this set until the guard is dropped.
     ///
-    /// The tasks do not run before the set is polled. If the guard outlives the set, tasks spawned
-    /// after that are cancelled at once.
+    /// The tasks do not run until the set is polled. If the guard outlives the set, tasks spawned
+    /// after the set is dropped are cancelled immediately.
     ///
     /// # Examples
     ///
@@ -129,7 +129,7 @@ impl LocalSet {
         LocalEnterGuard { _entered: self.local.enter() }
     }
 
-    /// Spawns a task on this set. It runs when the set is polled.
+    /// Spawns a task on this set; the task runs when the set is polled.
     ///
     /// # Examples
     ///
@@ -161,9 +161,9 @@ impl LocalSet {
         spawn_in(&self.local, future, options)
     }
 
-    /// Runs a future to completion on this thread and on a runtime, and the set's tasks meanwhile.
+    /// Runs a future to completion on this thread and on `rt`, together with the set's tasks.
     ///
-    /// Tasks that have not ended by then wait for the next poll of the set.
+    /// Tasks that have not ended by then run again when the set is next polled.
     ///
     /// # Panics
     ///
@@ -189,15 +189,15 @@ impl LocalSet {
         rt.block_on(self.run_until(future))
     }
 
-    /// Runs a future, and the set's tasks meanwhile.
+    /// Runs a future together with the set's tasks.
     ///
     /// Inside the future, [`spawn_local`] spawns on this set. Tasks that have not ended when the
-    /// future is ready wait for the next poll of the set.
+    /// future completes run again when the set is next polled.
     ///
     /// # Cancel safety
     ///
-    /// As cancel safe as `future`: dropping the returned future does not cancel the tasks. The set
-    /// keeps the waker of the last poll: see [wakers](crate::sync#wakers).
+    /// As cancel safe as `future`. Dropping the returned future does not cancel the tasks. The set
+    /// keeps the waker of the last poll, see [wakers](crate::sync#wakers).
     ///
     /// # Examples
     ///
@@ -235,7 +235,7 @@ impl LocalSet {
     ///
     /// With [`UnhandledPanic::ShutdownRuntime`], all tasks of the set are dropped, and the next
     /// poll of the set panics. With any other value, the setting of the runtime that polls the set
-    /// decides about panics that no code observes.
+    /// applies to panics that no code observes.
     ///
     /// # Examples
     ///
@@ -327,7 +327,7 @@ pin_project_lite::pin_project! {
         set: &'a LocalSet,
         #[pin]
         future: F,
-        // Identifies this future in the set, from its first poll to its last.
+        // This future's id in the set, from its first poll to its last.
         waker: Option<SetPollerId>,
         #[pin]
         _pinned: PhantomPinned,
@@ -360,14 +360,14 @@ impl<F: Future> Future for RunUntil<'_, F> {
 
 /// Spawns a task that stays on this thread and need not be `Send`.
 ///
-/// It belongs to the [`LocalSet`] or [`LocalRuntime`](crate::runtime::LocalRuntime) that the
-/// calling code runs in. If the code runs in several, the innermost counts: within
-/// a set that is polled inside a `LocalRuntime`, that is the set.
+/// The task belongs to the innermost [`LocalSet`] or [`LocalRuntime`](crate::runtime::LocalRuntime)
+/// that the calling code runs in. For a set that is polled inside a `LocalRuntime`, that is the
+/// set.
 ///
 /// # Panics
 ///
-/// - Outside of a `LocalSet` and of a `LocalRuntime`.
-/// - On a thread that has entered the `LocalRuntime` of another thread.
+/// - If called outside a `LocalSet` or `LocalRuntime`.
+/// - If the thread has entered a `LocalRuntime` of another thread.
 ///
 /// # Examples
 ///

@@ -104,38 +104,39 @@ pub fn worker_index() -> Option<usize> {
 
 /// Runs a closure that may block on the current thread, while another thread takes over the worker.
 ///
-/// The other tasks of the worker go on. The closure belongs to the calling task, so nothing else in
-/// that task makes progress meanwhile, for example the other branches of a `join!`. On a thread
+/// The worker's other tasks continue. The closure belongs to the calling task, so other branches of
+/// that task, such as those of a `join!`, make no progress until the closure returns. On a thread
 /// that runs no asynchronous code, the closure is simply called.
 ///
 /// If no thread can be started to take over, the other threads of the runtime run this worker's
 /// tasks and serve its timers and sockets. This thread becomes the worker again when the closure
-/// has ended.
+/// returns.
 ///
 /// Prefer [`spawn_blocking`](crate::task::spawn_blocking) for closures that are `'static` and
-/// `Send`: it does not hold up the calling task.
+/// `Send`, because it does not stall the calling task.
 ///
 /// # Shutdown
 ///
 /// A runtime that shuts down waits for the closure, unless
 /// [`shutdown_background`](crate::runtime::Runtime::shutdown_background) or the limit of
-/// [`shutdown_timeout`](crate::runtime::Runtime::shutdown_timeout) ends the wait. A wait inside of
-/// the closure ends if it belongs to that runtime:
+/// [`shutdown_timeout`](crate::runtime::Runtime::shutdown_timeout) ends the wait. A wait inside the
+/// closure ends if it depends on that runtime:
 ///
 /// - A timer panics with "A Tokio 1.x context was found, but it is being shutdown.".
 /// - An operation on a socket fails with an error for which
 ///   [`is_rt_shutdown_err`](crate::runtime::is_rt_shutdown_err) is true.
-/// - A [`JoinHandle`](crate::task::JoinHandle) returns that its task was cancelled.
+/// - A [`JoinHandle`](crate::task::JoinHandle) returns a cancellation error.
 /// - A channel whose other end is in a task is closed, and a lock held by a task is released, when
 ///   the tasks are dropped.
 /// - A file operation is completed or cancelled.
 ///
 /// A wait for another runtime, another thread or a closure of
-/// [`spawn_blocking`](crate::task::spawn_blocking) ends when that ends: the shutdown waits for it.
+/// [`spawn_blocking`](crate::task::spawn_blocking) is not interrupted: the shutdown waits until it
+/// ends.
 ///
 /// # Panics
 ///
-/// On a current-thread runtime, where no other thread can take over. Use
+/// If called on a current-thread runtime, where no other thread can take over. Use
 /// [`spawn_blocking`](crate::task::spawn_blocking) there.
 ///
 /// # Examples

@@ -1,4 +1,4 @@
-//! The gate of the io_uring keeper: decides when one starts and when it may end.
+//! The gate of the io_uring keeper: decides when a keeper starts and when it may end.
 //!
 //! The ring of a current-thread runtime needs a keeper, a job of the blocking pool, while no thread
 //! is in `block_on`. At most one keeper runs.
@@ -8,24 +8,25 @@
 //! Actors: *callers* need a keeper; the *keeper* runs while it is needed.
 //!
 //! - KEEPER-1. A caller first makes the keeper necessary: the ring has operations, and the caller
-//!   has released the core or set `has_outside_waiter`. Then it exchanges `is_running`.
+//!   has released the core or set `has_outside_waiter`. Then the caller exchanges `is_running`.
 //! - KEEPER-2. A keeper that wants to end first exchanges `is_running`, and then checks once more
 //!   whether it is needed.
 //!
 //! The race to fear: a caller relies on a keeper that has made its last check. It cannot happen,
-//! because all exchanges of `is_running` have one order. If the caller's comes first, the keeper's
-//! exchange reads it and acquires what the caller did before. So the keeper sees that it is needed.
-//! If the keeper's comes first, the caller finds no keeper and starts one. With a plain store instead
-//! of the keeper's exchange, the last check could miss what a caller did before. (Model:
-//! `models/uring_keeper.rs`.)
+//! because all exchanges of `is_running` have one order. If the caller's exchange comes first, the
+//! keeper's exchange reads its value and acquires the caller's earlier writes, so the keeper sees
+//! that it is needed. If the keeper's exchange comes first, the caller finds no keeper and starts
+//! one. With a plain store instead of the keeper's exchange, the last check could miss the caller's
+//! earlier writes. (Model: `models/uring_keeper.rs`.)
 
 use crate::sys::sync::atomic::{AtomicBool, Ordering::*};
 
 pub(in crate::runtime) struct KeeperGate {
-    /// A keeper runs, or a caller is about to start one.
+    /// Whether a keeper runs, or a caller is about to start one.
     is_running: AtomicBool,
-    /// A thread outside of the runtime has waited for an operation. The thread in `block_on` may
-    /// wait for that thread in turn, so from then on the keeper runs also during `block_on`.
+    /// Whether a thread outside the runtime has ever waited for an operation. The thread in
+    /// `block_on` may in turn wait for that thread, so from then on the keeper also runs during
+    /// `block_on`.
     has_outside_waiter: AtomicBool,
 }
 
@@ -33,7 +34,7 @@ pub(in crate::runtime) struct KeeperGate {
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::runtime) enum KeeperRequest {
-    /// Start a keeper. `is_running` is set on its behalf.
+    /// Start a keeper; `is_running` is already set on its behalf.
     Start,
     /// Nothing: a keeper runs.
     AlreadyRunning,
@@ -43,9 +44,9 @@ pub(in crate::runtime) enum KeeperRequest {
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::runtime) enum KeeperExit {
-    /// Go on: it is needed again.
+    /// Continue: the keeper is needed again.
     Continue,
-    /// End: it is not needed, or another keeper has started.
+    /// End: the keeper is not needed, or another one has started.
     End,
 }
 
@@ -54,7 +55,7 @@ impl KeeperGate {
         Self { is_running: AtomicBool::new(false), has_outside_waiter: AtomicBool::new(false) }
     }
 
-    /// Records that a thread outside of the runtime waits. The caller calls
+    /// Records that a thread outside the runtime waits. The caller must call
     /// [`request`](Self::request) next.
     pub(in crate::runtime) fn set_outside_waiter(&self) {
         self.has_outside_waiter.store(true, Relaxed);
@@ -73,7 +74,7 @@ impl KeeperGate {
         }
     }
 
-    /// Ends the keeper, unless the second check says that it is needed again (KEEPER-2).
+    /// Ends the keeper, unless the second check finds that it is needed again (KEEPER-2).
     pub(in crate::runtime) fn try_end(&self, is_needed: impl FnOnce() -> bool) -> KeeperExit {
         self.end();
         if is_needed() && self.request() == KeeperRequest::Start {
@@ -83,7 +84,7 @@ impl KeeperGate {
         }
     }
 
-    /// Ends the keeper, although it may be needed: the pool did not run it, or it panicked.
+    /// Ends a keeper that may still be needed: the pool did not run it, or it panicked.
     pub(in crate::runtime) fn end(&self) {
         self.is_running.swap(false, AcqRel);
     }

@@ -1,9 +1,9 @@
 //! The io_uring keeper: drives the ring of a current-thread runtime outside of `block_on`.
 //!
-//! The thread in `block_on` drives the ring of such a runtime. Without that thread, operations in
-//! flight would not complete, and a thread that waits for one outside of the runtime would wait
-//! forever. So a job of the blocking pool drives the ring until it has no operations in flight.
-//! [`gate`] decides when the keeper starts and ends.
+//! Inside `block_on`, its thread drives the ring. Outside it, operations in flight would not
+//! complete, and a thread outside the runtime that waits for one would wait forever. So a job of
+//! the blocking pool drives the ring until it has no operations in flight. [`gate`] decides when
+//! the keeper starts and ends.
 
 pub(crate) mod gate;
 
@@ -17,13 +17,13 @@ use std::sync::Arc;
 struct UringKeeper {
     shared: Arc<RuntimeInner>,
     ring: Arc<Ring>,
-    /// The gate's `is_running` is set on behalf of this keeper.
+    /// Whether the gate's `is_running` is set on behalf of this keeper.
     is_registered: bool,
 }
 
 impl Drop for UringKeeper {
     fn drop(&mut self) {
-        // The pool did not run the keeper, or it panicked.
+        // The pool did not run the keeper, or the keeper panicked.
         if self.is_registered {
             self.shared.files.keeper_gate.end();
         }
@@ -31,7 +31,7 @@ impl Drop for UringKeeper {
 }
 
 impl RuntimeInner {
-    /// Makes sure that a thread drives the ring that the calling thread waits for.
+    /// Ensures that a thread drives the ring that the calling thread waits for.
     ///
     /// Only a current-thread runtime whose tasks this thread does not drive needs a keeper.
     pub(crate) fn ensure_ring_driven(self: &Arc<Self>) {
@@ -42,7 +42,7 @@ impl RuntimeInner {
         }
     }
 
-    /// Returns a guard that starts a keeper, if one is needed, when `block_on` ends.
+    /// Returns a guard that starts a keeper, if needed, when `block_on` returns.
     pub(in crate::runtime) fn keep_ring_after_block_on(self: &Arc<Self>) -> KeepRingOnDrop<'_> {
         KeepRingOnDrop(self)
     }
@@ -64,8 +64,8 @@ pub(in crate::runtime) struct KeepRingOnDrop<'a>(&'a Arc<RuntimeInner>);
 
 impl Drop for KeepRingOnDrop<'_> {
     fn drop(&mut self) {
-        // A pool that cannot start a thread panics. Then the next `block_on` completes the
-        // operations, or the shutdown of the runtime does.
+        // The pool panics if it cannot start a thread. Then the next `block_on` or the shutdown of
+        // the runtime completes the operations.
         catch_and_forget(|| self.0.start_uring_keeper());
     }
 }

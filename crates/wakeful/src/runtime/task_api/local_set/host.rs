@@ -1,4 +1,5 @@
-//! The runtime around a `LocalSet`: the set's host, which lends it an order and reports for it.
+//! The runtime that polls a `LocalSet`: it is the set's host, supplies the task order and reports
+//! for the set.
 
 use crate::inspect::{Delivery, Orphan, Report, Reporter};
 use crate::runtime::context;
@@ -18,8 +19,8 @@ use std::time::Duration;
 /// Makes the current runtime the host of the set. Returns the order in which its tasks run.
 pub(super) fn attach(local: &LocalScheduler) -> NextTask {
     let current = context::with_current(|shared| {
-        // The poll of this thread's `block_on` has begun. The watchdog watches it while it has local
-        // tasks (`telemetry::scan_gate`).
+        // This thread's `block_on` is in a poll. The watchdog watches the `block_on` while it has
+        // local tasks (`telemetry::scan_gate`).
         Barriers::detect().light();
         shared.base().wake_watchdog_if_asleep();
         (ptr::from_ref(shared).cast::<()>(), shared.base().config.env.next_task)
