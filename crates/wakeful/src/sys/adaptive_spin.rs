@@ -1,27 +1,27 @@
-//! Adaptive spinning: when a thread checks for work a little longer before it sleeps.
+//! Adaptive spinning: decides when a thread polls for work before it sleeps.
 //!
-//! To put a thread to sleep and to wake it costs both sides microseconds. If work arrives after a
-//! shorter gap, spinning is cheaper. If it does not, spinning wastes CPU time. It is worse if the
-//! core is shared with the thread that brings the work.
+//! Putting a thread to sleep and waking it costs both sides microseconds. If work arrives after a
+//! shorter gap, spinning is cheaper. Otherwise it wastes CPU time. That is worse if the thread
+//! shares its core with the thread that brings the work.
 //!
-//! So a thread spins only after it has slept for a short time. Each spin in vain doubles the number
-//! of short sleeps before the next one.
+//! So a thread spins only after short sleeps. Each unsuccessful spin doubles the number of short
+//! sleeps before the next spin.
 
 use std::sync::OnceLock;
 use std::time::Instant;
 
 /// A sleep shorter than this costs less than its system calls.
 const SHORT_NS: u64 = 60_000;
-/// How often a spin checks, and the pause between two checks. Together about as long as it takes to
-/// wake a thread on another core.
+/// The number of checks of a spin, and the pause between two checks. Together they take about as
+/// long as waking a thread on another core.
 const CHECKS: u32 = 64;
 const PAUSE_NS: u32 = 500;
 const MAX_BACKOFF: u32 = 64;
 
-/// Whether spinning has paid off on one thread.
+/// The spin state of one thread: whether spinning has paid off.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AdaptiveSpin {
-    /// Short sleeps until the next spin.
+    /// The short sleeps until the next spin.
     sleeps_left: u32,
     backoff: u32,
 }
@@ -31,7 +31,7 @@ impl AdaptiveSpin {
         Self { sleeps_left: 1, backoff: 1 }
     }
 
-    /// Returns whether to spin before the next sleep.
+    /// Returns whether the thread should spin before its next sleep.
     pub(crate) fn should_spin(&self) -> bool {
         self.sleeps_left == 0 && is_multicore()
     }
@@ -60,14 +60,13 @@ impl AdaptiveSpin {
         if ns < SHORT_NS {
             self.sleeps_left = self.sleeps_left.saturating_sub(1);
         } else {
-            // The burst is over. The next one begins with a short sleep.
+            // The burst of work is over. The next burst must start with a short sleep.
             self.sleeps_left = self.sleeps_left.max(1);
         }
     }
 }
 
-/// Returns how many spin hints take [`PAUSE_NS`]. Processors differ tenfold, so it is measured
-/// once.
+/// Returns how many spin hints take [`PAUSE_NS`]. Measured once, since processors differ tenfold.
 fn pauses() -> u32 {
     static PAUSES: OnceLock<u32> = OnceLock::new();
     *PAUSES.get_or_init(|| {

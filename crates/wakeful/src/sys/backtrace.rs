@@ -1,34 +1,34 @@
 //! Captures the stack of another thread: a signal handler on that thread walks it.
 //!
-//! The handler may interrupt any code, also inside a lock of the allocator. So it must not lock or
-//! allocate. It walks the stack with `_Unwind_Backtrace`. That is async-signal-safe on two
+//! The handler may interrupt any code, even inside a lock of the allocator. So it must not lock or
+//! allocate. It walks the stack with `_Unwind_Backtrace`, which is async-signal-safe on two
 //! conditions. The unwinder must find its tables with `_dl_find_object`, which the C library
 //! declares async-signal-safe (glibc 2.35), and not by walking a locked list of libraries. And it
-//! must have been called once before, since its first call builds a table. So this is used only if
-//! the C library has that function, and the unwinder is called once before. On other systems there
-//! are no stacks.
+//! must have been called once before, since its first call builds a table. So stacks are captured
+//! only if the C library has that function, and the unwinder is called once before. On other
+//! systems no stack is captured.
 //!
-//! The signal is SIGURG. It is ignored by default, and few programs use it. If the program handles
-//! it, its handler stays and there are no stacks. Interrupted system calls are restarted
-//! (SA_RESTART). A thread in a system call that cannot be restarted would see EINTR, so it gets no
-//! signal; `inspect::symbols` reads its stack from outside. Sleeps and locks cannot be restarted
-//! either, but Rust's std and most C libraries repeat them.
+//! The signal is SIGURG, which is ignored by default and which few programs use. If the program
+//! handles SIGURG, its handler stays installed and no stack is captured. Interrupted system calls
+//! are restarted (SA_RESTART). A thread in a system call that cannot be restarted would see EINTR,
+//! so it gets no signal; `inspect::symbols` reads its stack from outside. Sleeps and locks cannot
+//! be restarted either, but Rust's std and most C libraries repeat them.
 //!
-//! One request at a time. `REQUEST` says which thread is to answer:
+//! One request at a time. `REQUEST` holds the id of the thread that must answer:
 //!
 //! ```text
 //!   requester: thread id ────► handler, on that thread: CLAIMED, fills FRAMES, DONE
 //!      └── withdraws it after a timeout, unless it is CLAIMED: then it waits for DONE
 //! ```
 //!
-//! The timeout depends on more than the clock. On a busy machine a thread that computes may get no
-//! CPU for hundreds of milliseconds. It cannot answer then, although its stack is the wanted one.
-//! So the requester gives up early only in two cases (`AnswerTimeout`). The thread had CPU time and
-//! did not answer, since it blocks the signal, or it is blocked in the kernel.
+//! The timeout depends on more than the clock. On a busy machine, a CPU-bound thread may get no CPU
+//! for hundreds of milliseconds. It cannot answer then, although its stack is the wanted one. So
+//! the requester gives up early only in two cases (`AnswerTimeout`): the thread had CPU time and
+//! did not answer, because it blocks the signal, or it is blocked in the kernel.
 
 #![allow(unsafe_code)]
 
-/// Why a stack was not captured.
+/// The reason why a stack was not captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(all(target_env = "gnu", not(any(all(test, loom), miri)))),
@@ -37,9 +37,9 @@
 pub(crate) enum NoStack {
     /// The signal would end the thread's system call with EINTR.
     WouldInterrupt,
-    /// The thread does not handle the signal in time: it blocks it, or gets no CPU.
+    /// The thread did not handle the signal in time: it blocks the signal, or gets no CPU.
     NoAnswer,
-    /// The system has no way to ask the thread, or the program handles the signal itself.
+    /// The system has no way to signal the thread, or the program handles the signal itself.
     Unavailable,
 }
 
@@ -62,11 +62,12 @@ mod imp {
     const CLAIMED: i32 = -1;
     const DONE: i32 = -2;
 
-    /// The id of the thread that is to answer, or one of the values above.
+    /// The id of the thread that must answer, or one of the values above.
     static REQUEST: AtomicI32 = AtomicI32::new(IDLE);
     static FRAMES: [AtomicUsize; MAX_FRAMES] = [const { AtomicUsize::new(0) }; MAX_FRAMES];
     static COUNT: AtomicUsize = AtomicUsize::new(0);
-    /// Where the signal interrupted the thread. Frames further in belong to the handler.
+    /// The program counter at which the signal interrupted the thread. Frames further in belong to
+    /// the handler.
     static INTERRUPTED: AtomicUsize = AtomicUsize::new(0);
 
     type Trace = extern "C" fn(*mut c_void, *mut c_void) -> c_int;
@@ -89,7 +90,7 @@ mod imp {
         // SAFETY: the unwinder calls this with its context.
         let address = unsafe { _Unwind_GetIP(context) };
         if address == 0 {
-            return END_OF_STACK; // the function that starts the thread has no caller
+            return END_OF_STACK; // the thread's start function has no caller
         }
         FRAMES[at].store(address, Relaxed);
         COUNT.store(at + 1, Relaxed);
@@ -141,7 +142,7 @@ mod imp {
         if found.is_null() {
             return false;
         }
-        // SAFETY: this is not a signal handler, and no request comes before this ends.
+        // SAFETY: this is not a signal handler, and requests start only after `install` returns.
         unsafe { _Unwind_Backtrace(store_frame, ptr::null_mut()) };
         // SAFETY: plain data that `sigaction` writes or reads.
         unsafe {
@@ -162,7 +163,7 @@ mod imp {
         }
     }
 
-    /// How long the requester waits for an answer.
+    /// How long the requester waits for an answer before it gives up.
     #[derive(Clone, Copy)]
     pub(super) struct AnswerTimeout {
         /// For a thread that could have answered.
@@ -171,16 +172,16 @@ mod imp {
         pub(super) starved: Duration,
     }
 
-    /// The timeouts of the watchdog. It rescues no worker meanwhile, so there is a limit for
-    /// starved threads too.
+    /// The timeouts of the watchdog. It rescues no worker while it waits, so the wait for starved
+    /// threads is limited too.
     const ANSWER_TIMEOUT: AnswerTimeout =
         AnswerTimeout { usual: Duration::from_millis(100), starved: Duration::from_secs(2) };
-    /// A thread that got this much CPU time after the request could have answered: a pending signal
-    /// is handled first.
+    /// A thread that got this much CPU time since the request could have answered, because a
+    /// pending signal is handled first.
     const ENOUGH_CPU: Duration = Duration::from_millis(10);
 
     impl AnswerTimeout {
-        /// Returns whether the requester gives up. `cpu` is the CPU time of the thread since the
+        /// Returns whether the requester gives up. `cpu` is the thread's CPU time since the
         /// request.
         pub(super) fn is_over(self, waited: Duration, cpu: Duration, is_blocked: bool) -> bool {
             let is_starved = cpu < ENOUGH_CPU && !is_blocked;
@@ -208,12 +209,12 @@ mod imp {
         let cpu_time = || thread_state::cpu_time(thread).unwrap_or(Duration::MAX);
         let (requested_at, cpu_before) = (Instant::now(), cpu_time());
         REQUEST.store(thread, Release);
-        // SAFETY: sends a signal to a thread of this process. If it has ended, the call fails. A
-        // new thread with its id would answer with its own stack, which does no harm.
+        // SAFETY: sends a signal to a thread of this process. If the thread has ended, the call
+        // fails. A new thread with its id would answer with its own stack, which does no harm.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, SIGNAL) };
         while REQUEST.load(Acquire) != DONE {
             let waited = requested_at.elapsed();
-            // The kernel is asked about the thread only once it matters.
+            // Query the kernel about the thread only once the answer matters.
             if waited >= timeout.usual {
                 let cpu = cpu_time().saturating_sub(cpu_before);
                 if timeout.is_over(waited, cpu, thread_state::is_blocked(thread)) {
@@ -293,7 +294,7 @@ mod tests {
         }
     }
 
-    /// Starts a thread that runs `prepare`, and then computes until `stop`. Returns its id too.
+    /// Starts a thread that runs `prepare` and then spins until `stop`. Returns it with its id.
     fn start_computing(
         stop: &Arc<AtomicBool>,
         prepare: impl FnOnce() + Send + 'static,
@@ -308,9 +309,9 @@ mod tests {
         (thread, told.recv().unwrap())
     }
 
-    /// Beside two busy threads on one core, a thread of low priority gets a few milliseconds in
-    /// every
-    /// 150. It computes, so its stack is wanted, and only the lack of CPU time delays its answer.
+    /// Next to two busy threads on one core, a thread of low priority gets a few milliseconds in
+    /// every 150. It is CPU-bound, so its stack is wanted, and only the lack of CPU time delays its
+    /// answer.
     #[test]
     fn a_starved_thread_gets_the_longer_timeout() {
         let stop = Arc::new(AtomicBool::new(false));
@@ -323,7 +324,7 @@ mod tests {
         // The starved thread may take as long as the machine needs.
         let usual = Duration::from_millis(20);
         let timeout = AnswerTimeout { usual, starved: Duration::from_secs(600) };
-        // At most of these requests, its next time slice is far off.
+        // For most of these requests, the thread's next time slice is far off.
         for nth in 0..5 {
             assert!(capture_within(tid, timeout).is_ok(), "no answer to request {nth}");
         }
@@ -332,7 +333,7 @@ mod tests {
         busy.into_iter().for_each(|(thread, _)| thread.join().unwrap());
     }
 
-    /// The requester gives up on a thread that blocks the signal, once it had CPU time.
+    /// The requester gives up on a thread that blocks the signal, once the thread had CPU time.
     #[test]
     fn a_thread_that_blocks_the_signal_gets_the_usual_timeout() {
         let stop = Arc::new(AtomicBool::new(false));

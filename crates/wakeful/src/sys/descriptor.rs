@@ -1,26 +1,26 @@
-//! Describes a file descriptor, for reports.
+//! Describes file descriptors for reports.
 #![allow(unsafe_code)]
 
 use rustix::net::{SocketAddrAny, SocketAddrUnix, getpeername, getsockname};
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, RawFd};
 
-/// The numbers of the sockets of simulations begin here. No descriptor has such a number.
+/// The first number of simulated sockets. No descriptor has such a number.
 pub(crate) const FIRST_SIMULATED: u32 = 1 << 30;
 
 /// Describes a file descriptor: its number and, for a socket, both addresses.
 ///
 /// If the descriptor was closed and its number reused, this describes the new one.
 ///
-/// Returns `None` for a number that is not a descriptor. The number comes from a wait record. A reader
-/// that races with the task may combine it with the kind of another wait.
+/// Returns `None` for a number that is not a descriptor. The number comes from a wait record, and a
+/// reader that races with the task may combine it with the kind of another wait.
 pub(crate) fn describe(number: u64) -> Option<String> {
     // No descriptor is negative, and `BorrowedFd` must not be -1.
     let fd = RawFd::try_from(number).ok()?;
     if let Some(simulated) = number.checked_sub(u64::from(FIRST_SIMULATED)) {
         return Some(format!("simulated socket {simulated}"));
     }
-    // SAFETY: not -1. The two calls change nothing, and fail for a descriptor that is closed or no
+    // SAFETY: not -1. The two calls change nothing, and fail for a descriptor that is closed or not a
     // socket.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
     let local = getsockname(borrowed).ok().and_then(address);
@@ -33,8 +33,8 @@ pub(crate) fn describe(number: u64) -> Option<String> {
     })
 }
 
-/// Describes a socket as [`describe`] does, and any other descriptor by what it refers to: a path,
-/// or a word such as `pipe`.
+/// Describes a socket like [`describe`], and any other descriptor by its target: a path, or a word
+/// such as `pipe`.
 pub(crate) fn describe_target(number: u64) -> Option<String> {
     let text = describe(number)?;
     if text.ends_with(')') || number >= u64::from(FIRST_SIMULATED) {
@@ -44,12 +44,12 @@ pub(crate) fn describe_target(number: u64) -> Option<String> {
         return Some(text);
     };
     let target = target.to_string_lossy();
-    // An inode number in brackets says nothing to a reader.
+    // An inode number in brackets does not help a reader.
     let target = target.split_once(":[").map_or(&*target, |(kind, _)| kind);
     Some(format!("{text} ({target})"))
 }
 
-/// Formats an address. `None` for a unix socket without a name.
+/// Formats an address. Returns `None` for a Unix socket without a name.
 fn address(addr: SocketAddrAny) -> Option<String> {
     if let Ok(addr) = SocketAddr::try_from(addr.clone()) {
         return Some(addr.to_string());

@@ -1,9 +1,9 @@
-//! System calls that a signal interrupts (EINTR).
+//! Repeats system calls that a signal interrupted (EINTR).
 
 use rustix::io::Errno;
 use std::io;
 
-/// An error that may say that a signal interrupted the call.
+/// An error type that can represent an interrupted call.
 pub(crate) trait MaybeInterrupted: Into<io::Error> {
     fn is_interrupted(&self) -> bool;
 }

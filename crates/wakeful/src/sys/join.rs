@@ -1,4 +1,4 @@
-//! Joins threads that have ended, without waiting for those that have not.
+//! Joins threads that have ended, without waiting for threads that are still running.
 
 #![allow(unsafe_code)]
 
@@ -6,15 +6,15 @@ use std::thread::JoinHandle;
 
 /// Joins the threads that have ended, so that their stacks are freed. Keeps the other handles.
 ///
-/// A thread has ended when its thread-local destructors have run. [`JoinHandle::is_finished`] is
-/// true before that. A `join` would then wait for those destructors, and the caller holds locks
-/// that they may need.
+/// A thread has ended when its thread-local destructors have run. [`JoinHandle::is_finished`]
+/// returns true earlier. A `join` at that point would wait for the destructors, which may need
+/// locks that the caller holds.
 pub(crate) fn join_ended(handles: &mut Vec<JoinHandle<()>>) {
     let ended = handles.extract_if(.., |handle| try_join(handle));
     ended.for_each(forget_joined);
 }
 
-/// Joins a thread if it has ended. If it returns true, the caller passes the handle to
+/// Joins a thread if it has ended. If this returns true, the caller must pass the handle to
 /// [`forget_joined`].
 #[cfg(not(miri))]
 fn try_join(handle: &JoinHandle<()>) -> bool {
@@ -25,7 +25,7 @@ fn try_join(handle: &JoinHandle<()>) -> bool {
     handle.is_finished() && joined()
 }
 
-/// Drops the handle, but does not detach the thread, which is joined.
+/// Drops the handle without detaching the thread, which is already joined.
 #[cfg(not(miri))]
 fn forget_joined(handle: JoinHandle<()>) {
     use std::os::unix::thread::JoinHandleExt;

@@ -1,7 +1,7 @@
-//! A file in memory, read-only: the program that runs, for the names of functions.
+//! A read-only file mapping, used to read the debug information of the running program.
 //!
-//! Debug information may have a gigabyte. Of a mapping, only the pages that are read take memory, and
-//! the kernel can take these back.
+//! Debug information may have a gigabyte. Only the pages of the mapping that are read take memory, and
+//! the kernel can reclaim them.
 
 #![allow(unsafe_code)]
 
@@ -12,10 +12,10 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr::NonNull;
 
-/// The content of a file, as it was when it was opened.
+/// The mapped content of a file.
 ///
-/// Only for files that no process writes to: reading a part that the file has lost ends the process. The
-/// kernel refuses to write to a program that runs.
+/// Only for files that no process writes to: reading a part that was truncated ends the process. The
+/// kernel refuses writes to a running program.
 pub(crate) struct MappedFile {
     start: NonNull<u8>,
     length: usize,
@@ -32,7 +32,7 @@ impl MappedFile {
         let file = File::open(path)?;
         let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
         let (access, kind) = (libc::PROT_READ, libc::MAP_PRIVATE);
-        // SAFETY: a new mapping, wherever the kernel has room for it. It outlives the descriptor.
+        // SAFETY: a new mapping at an address that the kernel chooses. It outlives the descriptor.
         let start =
             unsafe { libc::mmap(std::ptr::null_mut(), length, access, kind, file.as_raw_fd(), 0) };
         if start == libc::MAP_FAILED {

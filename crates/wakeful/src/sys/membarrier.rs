@@ -35,7 +35,7 @@ impl Barriers {
     ///
     /// # Panics
     ///
-    /// If the kernel refuses the call, because the process has entered a sandbox since.
+    /// If the kernel refuses the call, because the process has entered a sandbox since `detect`.
     pub(crate) fn heavy(self) {
         assert!(
             self.try_heavy(),
@@ -44,7 +44,8 @@ impl Barriers {
         );
     }
 
-    /// The expensive barrier. Returns false if the kernel refuses the call: then there was none.
+    /// The expensive barrier. Returns false if the kernel refuses the call, so that no barrier
+    /// took place.
     #[must_use]
     pub(crate) fn try_heavy(self) -> bool {
         if self.asymmetric {
@@ -55,9 +56,9 @@ impl Barriers {
     }
 }
 
-/// A full fence in models, and nothing in other builds.
+/// A full fence in loom models, and nothing in other builds.
 ///
-/// loom treats SeqCst accesses as weaker than they are. This goes between two of them.
+/// loom treats SeqCst accesses as weaker than they are. Call this between two of them.
 #[inline(always)]
 pub(crate) fn fence_in_models() {
     if super::IS_MODEL {

@@ -1,19 +1,18 @@
-//! Operating system and synchronization primitives that the other modules build on.
+//! Operating system and synchronization primitives for the other modules.
 //!
 //! - [`sync`]: the switch between std's primitives and loom's. [`spin_lock`], [`membarrier`]: locks
 //!   and barriers for hot paths.
-//! - [`park`]: parks a thread. [`adaptive_spin`]: when to spin before that. [`timer_slack`]: how
-//!   late the kernel may wake it. [`timer_fd`]: a time limit that other threads can change.
-//! - [`thread_registry`], [`thread_state`], [`backtrace`]: which threads belong to runtimes, what a
-//!   thread is doing, and where. [`system_call`]: what it waits for in the kernel. [`join`]: joins
-//!   ended threads. [`signal_mask`]: which signals have a handler. `thread_image`: what code has left in
-//!   the thread-locals of a thread.
+//! - [`park`]: parks a thread. [`adaptive_spin`]: decides when to spin before parking. [`timer_slack`]:
+//!   how late the kernel may wake the thread. [`timer_fd`]: a timeout that other threads can change.
+//! - [`thread_registry`]: the threads of runtimes. [`thread_state`], [`backtrace`], [`system_call`]:
+//!   what a thread is doing, its stack, and the system call that blocks it. [`join`]: joins ended
+//!   threads. [`signal_mask`]: the signals with handlers. `thread_image`: detects changes of
+//!   thread-locals.
 //! - [`eintr`]: repeats interrupted system calls. [`unwind`]: catches panics of foreign code.
-//! - [`own_memory`]: reads memory through the kernel. [`mapped_file`]: a file in memory.
-//!   [`descriptor`]: describes a file descriptor.
-//! - [`rng`]: seeded random numbers. [`sort`]: sorts with little machine code.
-//!   [`real_time`]: time that no runtime can pause. [`spin_window`]: how long a task spins before it
-//!   is reported.
+//! - [`own_memory`]: reads memory through the kernel. [`mapped_file`]: a file in memory. [`descriptor`]:
+//!   describes a file descriptor.
+//! - [`rng`]: seeded random numbers. [`sort`]: sorts with little machine code. [`real_time`]: time that
+//!   no runtime can pause. [`spin_window`]: how long a task spins before it is reported.
 //!
 //! This is the only module that reads `cfg(loom)` outside of tests. All others take atomics, cells
 //! and locks from [`sync`], so the code that ships is the code that is model-checked.
@@ -48,5 +47,5 @@ pub(crate) mod unwind;
 #[cfg(any(all(test, loom), miri))]
 pub(crate) use no_thread_state as thread_state;
 
-/// Whether this is a build of the loom models. Types are larger there, and capacities smaller.
+/// Whether this is a build of the loom models, where types are larger and capacities smaller.
 pub(crate) const IS_MODEL: bool = cfg!(all(test, loom));

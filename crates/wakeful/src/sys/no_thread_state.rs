@@ -1,8 +1,8 @@
-//! `thread_state` for loom models and Miri, where the kernel cannot be asked about a thread.
+//! A stub of `thread_state` for loom models and Miri, where the kernel cannot be queried.
 
 use std::time::Duration;
 
-/// The CPU time and the run-queue time of a thread. No thread has any here.
+/// The CPU time and the run-queue time of a thread, which are not available here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuTimes {
     pub(crate) cpu: Duration,

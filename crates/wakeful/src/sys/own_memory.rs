@@ -1,11 +1,11 @@
 //! Reads memory of this process through the kernel.
 //!
-//! Diagnostics look at memory that other threads write, that may be freed, and that has bytes without a
-//! value. The kernel copies it, or refuses if nothing is mapped there. So no access of the program
-//! itself takes place, and there is no data race.
+//! Diagnostics read memory that other threads write, that may be freed, and that may be uninitialized.
+//! The kernel copies it, or refuses if nothing is mapped there. So the program itself makes no access,
+//! and there is no data race.
 #![allow(unsafe_code)]
 
-/// Copies memory at `address` to `buf`. Returns how many bytes were copied: fewer at the end of a
+/// Copies memory at `address` to `buf`. Returns the number of bytes copied: fewer at the end of a
 /// mapping, 0 if the kernel refuses.
 pub(crate) fn read(address: usize, buf: &mut [u8]) -> usize {
     if cfg!(any(miri, all(test, loom))) {
@@ -14,7 +14,7 @@ pub(crate) fn read(address: usize, buf: &mut [u8]) -> usize {
     let local = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
     let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: buf.len() };
     // SAFETY: the kernel writes at most `buf.len()` bytes to `buf`, which is exclusively borrowed. It
-    // reads the other memory only if it is mapped.
+    // reads the remote memory only if it is mapped.
     let count = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
     usize::try_from(count).unwrap_or(0)
 }

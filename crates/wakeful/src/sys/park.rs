@@ -12,13 +12,14 @@
 //!     └───────────────────┴──────── park() ◄───────┘
 //! ```
 //!
-//! NOTIFIED is a token. [`Parker::unpark`] leaves it, and the next [`Parker::park`] returns at
-//! once. So "set a flag, then unpark" never loses the flag: the swap in `unpark` releases, and the
-//! swap in `park` acquires.
+//! NOTIFIED is a token: [`Parker::unpark`] sets it, and the next [`Parker::park`] returns at once.
+//! So "set a flag, then unpark" never loses the flag: the swap in `unpark` releases, and the swap
+//! in `park` acquires.
 //!
 //! A thread that waits in a poller does not change `state`. It stores `in_wait`, and then checks
-//! for a token. A thread that leaves a token checks `in_wait` afterwards. All four accesses are
-//! SeqCst, so at least one of the two sees the other. Such a wait costs one SeqCst store.
+//! for a token. A thread that sets a token checks `in_wait` afterwards. All four accesses are
+//! SeqCst, so at least one of the two threads sees the other's store. Such a wait costs one SeqCst
+//! store.
 
 use crate::sys::membarrier;
 use crate::sys::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
@@ -32,22 +33,22 @@ const NOTIFIED: u32 = 2;
 
 /// A wait other than a plain park, such as `epoll_wait`, that other threads can end.
 pub(crate) trait Interrupt: Send + Sync {
-    /// Ends the wait that is going on, or the next one.
+    /// Ends the current wait, or the next one.
     fn interrupt(&self);
 }
 
-/// Parks the thread that made it. Any thread can unpark it.
+/// Parks the thread that created it. Any thread can unpark that thread.
 pub(crate) struct Parker {
     state: AtomicU32,
     /// The thread is in an interruptible wait, is about to enter one, or has just left it.
     in_wait: AtomicBool,
     thread: Thread,
-    /// Ends that wait.
+    /// Ends the interruptible wait.
     interrupt: Mutex<Option<Arc<dyn Interrupt>>>,
 }
 
 impl Parker {
-    /// Makes a parker for the calling thread.
+    /// Creates a parker for the calling thread.
     pub(crate) fn for_current_thread() -> Self {
         let (state, in_wait) = (AtomicU32::new(EMPTY), AtomicBool::new(false));
         Self { state, in_wait, thread: thread::current(), interrupt: Mutex::new(None) }
@@ -55,8 +56,8 @@ impl Parker {
 
     /// Blocks until there is a token, at most for `limit`, and consumes the token.
     ///
-    /// With a limit it may return early without a token, as std's `park_timeout` may. A caller that
-    /// waits for a deadline checks the clock.
+    /// With a limit, this may return early without a token, like std's `park_timeout`. A caller
+    /// that waits for a deadline must check the clock.
     pub(crate) fn park(&self, limit: Option<Duration>) {
         if self.state.compare_exchange(EMPTY, PARKED, SeqCst, SeqCst).is_err() {
             self.state.swap(EMPTY, SeqCst);
@@ -73,7 +74,7 @@ impl Parker {
         self.state.swap(EMPTY, SeqCst);
     }
 
-    /// Sets how `unpark` ends the waits of `park_in`. Returns the old value.
+    /// Sets the interrupt that ends the waits of `park_in`. Returns the old one.
     pub(crate) fn set_interrupt(
         &self,
         interrupt: Option<Arc<dyn Interrupt>>,
@@ -88,7 +89,7 @@ impl Parker {
         if self.state.load(SeqCst) == EMPTY {
             wait();
         }
-        // A thread that still sees true interrupts in vain, and the next wait ends early.
+        // A thread that still sees true interrupts for nothing, and the next wait ends early.
         self.in_wait.store(false, Release);
         // A token that arrives later is for the next park.
         if self.state.load(Relaxed) != EMPTY {
@@ -98,13 +99,13 @@ impl Parker {
 
     /// Returns whether there is a token.
     ///
-    /// The thread calls this after it got the right to wait in a poller that others wait in, too.
-    /// An interrupt that one of them consumed came after the token.
+    /// The thread calls this after it got the right to wait in a poller that other threads also
+    /// wait in. An interrupt that one of those threads consumed came after the token.
     pub(crate) fn has_token(&self) -> bool {
         self.state.load(SeqCst) != EMPTY
     }
 
-    /// Leaves a token, and wakes the thread if it is parked. Returns whether it made a system call.
+    /// Sets a token, and wakes the thread if it is parked. Returns whether this made a system call.
     pub(crate) fn unpark(&self) -> bool {
         match self.state.swap(NOTIFIED, SeqCst) {
             PARKED => self.thread.unpark(),

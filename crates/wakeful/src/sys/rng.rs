@@ -1,7 +1,7 @@
 //! Small, fast, seeded random numbers: xorshift64* on one word. Not for secrets.
 //!
 //! The order of stealing, the first branch of `select!` and the next task of a shuffled run are
-//! drawn from generators that the runtime seeded. So a run can be repeated from its seed.
+//! drawn from generators that the runtime seeds. So a run can be repeated from its seed.
 
 /// A random number generator. The scheduler copies one into the context of its threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,8 +9,8 @@ pub(crate) struct Rng(u64);
 
 impl Rng {
     pub(crate) const fn from_seed(seed: u64) -> Self {
-        // One round of splitmix64, so that seeds 1, 2, 3 give unlike streams. The state of an
-        // xorshift must not be zero.
+        // One round of splitmix64, so that seeds 1, 2, 3 give unrelated streams. The state of
+        // an xorshift must not be zero.
         let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -27,7 +27,7 @@ impl Rng {
         x.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// Returns a number below `n`; 0 if `n` is 0.
+    /// Returns a number below `n`, or 0 if `n` is 0.
     pub(crate) fn below(&mut self, n: u32) -> u32 {
         ((u64::from((self.next_u64() >> 32) as u32) * u64::from(n)) >> 32) as u32
     }

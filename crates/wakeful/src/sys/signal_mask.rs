@@ -1,4 +1,4 @@
-//! Which signals of the process have a handler.
+//! Finds out whether the process has signal handlers.
 
 #![allow(unsafe_code)]
 
@@ -8,28 +8,28 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Signals whose handlers wake no task: those of the standard library for stack overflows.
+/// Signals whose handlers wake no task: std uses them for stack overflows.
 const HARMLESS: [c_int; 2] = [SIGSEGV, SIGBUS];
 
-/// The addresses of wakeful's own handlers, for stacks and dumps. 0 until one is installed.
+/// The addresses of wakeful's own handlers, for stacks and dumps. 0 if not installed.
 static OWN: [(c_int, AtomicUsize); 2] =
     [(SIGURG, AtomicUsize::new(0)), (SIGQUIT, AtomicUsize::new(0))];
 
-/// The first of the two signals, 32 and 33, that the C library handles itself.
+/// The first of the two signals, 32 and 33, that the C library uses internally.
 const FIRST_INTERNAL: u32 = 32;
 
 /// Stores the address of a handler of wakeful, before it is installed.
 pub(crate) fn set_own_handler(signal: c_int, handler: usize) {
     for (_, own) in OWN.iter().filter(|(own, _)| *own == signal) {
-        // Relaxed: a reader that sees the handler installed, but not here, takes it for one of the
-        // program, and proves nothing.
+        // Relaxed: a reader that sees the handler installed, but not here, assumes that it belongs
+        // to the program, and proves nothing.
         own.store(handler, Relaxed);
     }
 }
 
 /// Returns whether a handler is installed that may run code of the program.
 ///
-/// True if the kernel does not tell.
+/// Returns true if the kernel does not report the handlers.
 pub(crate) fn has_handlers() -> bool {
     let status = std::fs::read_to_string("/proc/self/status");
     let own = own_handlers();
@@ -37,7 +37,7 @@ pub(crate) fn has_handlers() -> bool {
     status.ok().and_then(|status| caught(&status)).is_none_or(is_of_program)
 }
 
-/// Returns the mask of the signals whose handler is wakeful's own.
+/// Returns the mask of the signals that have wakeful's own handler.
 fn own_handlers() -> u64 {
     let is_own = |signal: c_int, own: usize| own != 0 && handler_of(signal) == Some(own);
     let own = OWN.iter().filter(|(signal, own)| is_own(*signal, own.load(Relaxed)));

@@ -1,7 +1,7 @@
 //! Sorts rows of reports and of the live page with little machine code.
 //!
 //! std compiles 6 kB for each type that is sorted, and for each type that is collected into a B-tree. Here all
-//! types share one sort of positions.
+//! types share one sort of indexes.
 
 use std::cmp::Ordering;
 
@@ -19,7 +19,7 @@ pub(crate) fn sort_by_cached_key<T, K: Ord>(items: &mut [T], key: impl Fn(&T) ->
     arrange(items, order);
 }
 
-/// Returns the positions of `len` items in the order of `compare`.
+/// Returns the indexes of `len` items in the order of `compare`.
 fn order(len: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
     let mut order: Vec<usize> = (0..len).collect();
     order.sort_by(|a, b| compare(*a, *b));
@@ -30,7 +30,7 @@ fn order(len: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
 fn arrange<T>(items: &mut [T], mut order: Vec<usize>) {
     for to in 0..order.len() {
         let mut from = order[to];
-        // An item whose position was filled is where that position's item came from.
+        // If position `from` was filled, `order[from]` is where its item moved.
         while from < to {
             from = order[from];
         }

@@ -1,9 +1,9 @@
 //! A spin lock of one byte, for critical sections of a few instructions.
 //!
-//! Acquiring is one exchange and releasing one store. That is half of what a lock costs that can
-//! put its waiters to sleep. In return, a waiter spins, and then yields its time slice until the
-//! lock is free. So a critical section must not block, allocate much or call foreign code, unless
-//! no thread ever waits ([`SpinLock::try_with`]).
+//! Acquiring is one exchange and releasing is one store, half the cost of a lock that can put its
+//! waiters to sleep. In return, a waiter spins, and then yields its time slice until the lock is
+//! free. So a critical section must not block, allocate much or call foreign code, unless no
+//! thread ever waits ([`SpinLock::try_with`]).
 
 #![allow(unsafe_code)]
 
@@ -58,10 +58,10 @@ impl<T> SpinLock<T> {
 
     /// # Safety
     ///
-    /// The caller has set `locked`. This function clears it.
+    /// The caller must have set `locked`. This function clears it.
     #[inline]
     unsafe fn locked<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
-        /// Unlocks, also if `f` panics.
+        /// Unlocks, even if `f` panics.
         struct Unlock<'a>(&'a AtomicBool);
         impl Drop for Unlock<'_> {
             fn drop(&mut self) {
@@ -77,7 +77,7 @@ impl<T> SpinLock<T> {
     ///
     /// # Safety
     ///
-    /// No other thread accesses the value meanwhile.
+    /// No other thread may access the value during the call.
     #[inline]
     pub(crate) unsafe fn with_exclusive<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         // SAFETY: by contract.
@@ -109,7 +109,7 @@ impl<T> SpinLock<T> {
     }
 }
 
-/// A [`SpinLock`]; in models a mutex.
+/// A [`SpinLock`], or a mutex in models.
 ///
 /// Models of many spinning threads have too many executions to explore.
 #[cfg(not(all(test, loom)))]

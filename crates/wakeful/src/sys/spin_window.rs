@@ -1,15 +1,15 @@
-//! How long a task must spin, or repeat a call in vain, before the detectors judge it.
+//! The time that a task must spin, or repeat a futile call, before the detectors report it.
 //!
-//! It is one second in every program. Some tests of the runtime shorten it: a test of these detectors
-//! keeps a CPU busy for the whole window.
+//! It is one second in every program. Some tests of the runtime shorten it, because a test of these
+//! detectors keeps a CPU busy for the whole window.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The window in nanoseconds. No model has these detectors, so it is not one of loom's atomics.
+/// The window in nanoseconds. No model has these detectors, so this is not a loom atomic.
 ///
-/// `Relaxed`: no other memory is published with it. A detector that still reads the old value judges
-/// with the old window.
+/// `Relaxed`: no other memory is published with it. A detector that still reads the old value uses
+/// the old window.
 static WINDOW_NS: AtomicU64 = AtomicU64::new(1_000_000_000);
 
 /// Returns the window.

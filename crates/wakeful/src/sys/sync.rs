@@ -12,8 +12,8 @@ mod imp {
     /// loom's atomics, with an initial value that SeqCst loads order correctly.
     ///
     /// In loom, a SeqCst load returns the newest SeqCst store. But the initial value counts as a
-    /// weaker store, which a load may always return. So a SeqCst store of the initial value
-    /// follows.
+    /// weaker store, which a load may always return. So `new` also makes a SeqCst store of the
+    /// initial value.
     pub(crate) mod atomic {
         use loom::sync::atomic as weak;
         pub(crate) use weak::{AtomicIsize, Ordering, fence};
@@ -139,9 +139,9 @@ mod imp {
 pub(crate) use imp::*;
 use std::sync::{LockResult, PoisonError, TryLockError};
 
-/// Returns the guard although a thread panicked with the lock held.
+/// Returns the guard even if a thread panicked while it held the lock.
 ///
-/// In this crate, guarded values stay valid if a thread panics with the lock held.
+/// In this crate, guarded values stay valid if that happens.
 #[inline]
 pub(crate) fn ignore_poison<G>(result: LockResult<G>) -> G {
     result.unwrap_or_else(PoisonError::into_inner)
@@ -163,7 +163,7 @@ impl<T> Mutex<T> {
         ignore_poison(self.0.lock())
     }
 
-    /// Locks, unless another thread holds the lock.
+    /// Locks the mutex, unless another thread holds it.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
@@ -176,7 +176,7 @@ impl<T> Mutex<T> {
 
 /// A read-write lock that a panic does not poison.
 ///
-/// A writer that panics may leave the value in any state that its readers accept.
+/// A writer that panics may leave the value only in a state that its readers accept.
 #[derive(Debug)]
 pub(crate) struct RwLock<T>(RawRwLock<T>);
 

@@ -1,4 +1,4 @@
-//! The system call that a thread is in, according to the kernel.
+//! The system call that a thread is in, as reported by the kernel.
 //!
 //! `/proc` shows its number and arguments. So a report can name the call and the descriptor of a
 //! thread whose stack must not be captured.
@@ -11,25 +11,26 @@ use std::os::unix::fs::FileExt;
 /// A system call that has not returned yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SystemCall {
-    /// The number of the call; -1 for a thread that is blocked outside of one, by a page fault for
-    /// example.
+    /// The number of the call, or -1 for a thread that is blocked outside of a call, such as in a
+    /// page fault.
     pub(crate) number: libc::c_long,
     pub(crate) arguments: [u64; 6],
-    /// The stack pointer and the program counter of the thread outside of the kernel.
+    /// The user-space stack pointer and program counter of the thread.
     pub(crate) stack_pointer: u64,
     pub(crate) program_counter: u64,
 }
 
-/// What the kernel says of a thread.
+/// The activity of a thread, as reported by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Activity {
-    /// It runs, or waits for a CPU.
+    /// The thread runs, or waits for a CPU.
     Running,
-    /// It is blocked in the kernel.
+    /// The thread is blocked in the kernel.
     Blocked(SystemCall),
 }
 
-/// Returns what a thread of this process does. `None` if it has ended, or the kernel does not tell.
+/// Returns what a thread of this process does. Returns `None` if it has ended, or the kernel does
+/// not report it.
 pub(crate) fn activity(thread: i32) -> Option<Activity> {
     let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()?;
     parse(&text)
@@ -60,7 +61,7 @@ fn parse(text: &str) -> Option<Activity> {
     Some(Activity::Blocked(SystemCall { number, arguments, stack_pointer, program_counter }))
 }
 
-/// What the arguments of a system call refer to.
+/// The meaning of a system call's arguments.
 enum Subject {
     /// The first argument is a descriptor.
     Descriptor,
@@ -139,7 +140,7 @@ impl SystemCall {
     /// Reads the descriptors of a `poll` from the memory of the thread.
     fn poll_list(&self) -> Option<Vec<i32>> {
         let [list, count, ..] = self.arguments;
-        // A thread that is back from the call may have freed the list, so the kernel reads it.
+        // A thread that has returned from the call may have freed the list, so the kernel reads it.
         let memory = File::open("/proc/self/mem").ok()?;
         let mut bytes = vec![0; count.min(MAX_LISTED as u64 + 1) as usize * POLLFD_BYTES];
         memory.read_exact_at(&mut bytes, list).ok()?;
@@ -149,7 +150,7 @@ impl SystemCall {
 }
 
 const POLLFD_BYTES: usize = size_of::<libc::pollfd>();
-/// The number of descriptors of a `poll` that a description lists.
+/// The most descriptors of a `poll` that a description lists.
 const MAX_LISTED: usize = 4;
 
 impl fmt::Display for SystemCall {

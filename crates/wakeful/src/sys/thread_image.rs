@@ -1,24 +1,25 @@
-//! The thread-locals of a thread as words of memory: whether code has left something in them.
+//! Detects whether code has changed the thread-locals of a thread, by comparing their words of memory.
 //!
-//! A thread-local of a program is a part of the block that its module has on each thread. A block that
-//! is as it was when the thread began holds no trace of what has run on the thread.
+//! A module's thread-locals are in one block on each thread. If the block is unchanged since the thread
+//! began, no code that ran on the thread left state in it.
 //!
-//! The blocks of the C library and of its loader do not count: their allocator and `errno` change with
-//! every call. Neither does memory that a thread-local refers to. The reference is in the block.
+//! The blocks of the C library and of its loader do not count, because the allocator and `errno` change
+//! with every call. Memory that a thread-local refers to does not count either, but the reference is in
+//! the block.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_int, c_void};
 
-/// The bytes of a word.
+/// The size of a word in bytes.
 const WORD: usize = size_of::<u64>();
 
-/// The thread-locals of the calling thread.
+/// The TLS block of the calling thread.
 struct Block {
     start: *const u8,
     bytes: usize,
 }
 
-/// What the loader has told so far.
+/// The TLS blocks found so far by `dl_iterate_phdr`.
 #[derive(Default)]
 struct Found {
     block: Option<Block>,
@@ -31,17 +32,17 @@ fn is_c_library(path: &[u8]) -> bool {
     name.starts_with(b"libc.so") || name.starts_with(b"ld-")
 }
 
-/// Notes the block of a module.
+/// Records the TLS block of a module. A callback of `dl_iterate_phdr`.
 ///
 /// # Safety
 ///
-/// `dl_iterate_phdr` calls it, with a [`Found`] as `found`.
+/// `dl_iterate_phdr` must call it, with a [`Found`] as `found`.
 unsafe extern "C" fn note_module(
     info: *mut libc::dl_phdr_info,
     _size: usize,
     found: *mut c_void,
 ) -> c_int {
-    // SAFETY: by contract; the loader passes a complete description of the module.
+    // SAFETY: by contract. The loader passes a complete description of the module.
     let (info, found) = unsafe { (&*info, &mut *found.cast::<Found>()) };
     // SAFETY: the name ends with a zero byte, and the headers have this length.
     let (name, headers) = unsafe {
@@ -58,25 +59,26 @@ unsafe extern "C" fn note_module(
 }
 
 impl Block {
-    /// Returns the block of the calling thread. `None` if there are several, of several modules, or if
-    /// the loader does not tell.
+    /// Returns the block of the calling thread. Returns `None` if several modules have blocks, or if the
+    /// loader does not report the block.
     fn find() -> Option<Self> {
         if cfg!(miri) {
             return None;
         }
         let mut found = Found::default();
-        // SAFETY: the function has the type that is asked for, and gets what it expects.
+        // SAFETY: the function has the type that the loader expects, and gets a `Found`.
         unsafe { libc::dl_iterate_phdr(Some(note_module), (&raw mut found).cast()) };
         let is_aligned =
             |block: &Self| !block.start.is_null() && block.start.addr().is_multiple_of(WORD);
         found.block.filter(|block| found.modules == 1 && is_aligned(block))
     }
 
-    /// Returns a word of the block. The last one may be cut short.
+    /// Returns a word of the block. The last word may have fewer bytes.
     fn word(&self, index: usize) -> u64 {
         let at = index * WORD;
-        // SAFETY: the block is memory of the calling thread as long as that lives, has these bytes, and is
-        // aligned. They are read as the kernel or a debugger would, since other code owns what is in them.
+        // SAFETY: the block is memory of the calling thread while the thread lives, has these bytes, and
+        // is aligned. The bytes are read as the kernel or a debugger would, since other code owns the
+        // values in them.
         unsafe {
             match self.bytes - at {
                 WORD.. => self.start.add(at).cast::<u64>().read_volatile(),
@@ -88,30 +90,30 @@ impl Block {
     }
 }
 
-/// The thread-locals of a thread, as they were.
+/// A copy of the thread-locals of a thread.
 pub(crate) struct ThreadImage {
     block: Block,
     words: Box<[u64]>,
 }
 
-/// The words in which two images may differ: those of this crate and of the standard library.
+/// The words in which two images may differ: thread-locals of this crate and of the standard library.
 pub(crate) struct KnownWords(Box<[bool]>);
 
 impl ThreadImage {
-    /// Copies the thread-locals of the calling thread. `None` if they cannot be told.
+    /// Copies the thread-locals of the calling thread. Returns `None` if they can't be determined.
     pub(crate) fn take() -> Option<Self> {
         let block = Block::find()?;
         let words = (0..block.bytes.div_ceil(WORD)).map(|index| block.word(index)).collect();
         Some(Self { block, words })
     }
 
-    /// Returns the words that differ by now.
+    /// Returns the words that have changed since the copy.
     pub(crate) fn changed(&self) -> KnownWords {
         let words = self.words.iter().enumerate();
         KnownWords(words.map(|(index, word)| self.block.word(index) != *word).collect())
     }
 
-    /// Returns whether no other word differs by now.
+    /// Returns whether only `known` words have changed since the copy.
     pub(crate) fn is_unchanged_but_for(&self, known: &KnownWords) -> bool {
         let is_alike = |(index, (word, is_known)): (usize, (&u64, &bool))| {
             *is_known || self.block.word(index) == *word
@@ -131,7 +133,7 @@ mod tests {
         static LIST: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// Returns whether a new thread is as new after it has called `f`.
+    /// Returns whether the thread-locals of a new thread are unchanged after `f`.
     fn is_new_after(f: fn()) -> bool {
         let run = move || {
             let image = ThreadImage::take().expect("the test has one module");

@@ -1,6 +1,7 @@
-//! Which threads of the process belong to runtimes.
+//! Registers which threads of the process belong to runtimes.
 //!
-//! The deadlock detector needs to know whether there are other threads: those may wake any task.
+//! The deadlock detector needs to know whether there are other threads, because those may wake any
+//! task.
 
 use super::backtrace::current_tid;
 use super::sync::ignore_poison;
@@ -8,13 +9,13 @@ use std::sync::{Mutex, MutexGuard};
 
 /// A registered thread.
 struct Entry {
-    /// The kernel's id of the thread.
+    /// The kernel's thread id.
     thread: i32,
     /// The address that identifies the runtime, or [`ALL_RUNTIMES`].
     runtime: usize,
     /// The thread was the watchdog, and may now run a report hook of the runtime.
     may_run_hook: bool,
-    /// The thread runs a callback of the user for its start or end, or is about to run destructors of
+    /// The thread runs a user callback for its start or end, or is about to run destructors of
     /// thread-locals. Both may wake any task.
     runs_user_code: bool,
 }
@@ -22,21 +23,21 @@ struct Entry {
 /// The registered threads.
 static REGISTERED: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 
-/// The runtime of threads that serve all runtimes.
+/// The runtime id of threads that serve all runtimes.
 pub(crate) const ALL_RUNTIMES: usize = 0;
 
 fn lock() -> MutexGuard<'static, Vec<Entry>> {
     ignore_poison(REGISTERED.lock())
 }
 
-/// Registers the current thread as one of a runtime, until it is dropped.
+/// Registers the current thread as part of a runtime until the guard is dropped.
 pub(crate) struct RuntimeThread {
     thread: i32,
     _thread: std::marker::PhantomData<*const ()>,
 }
 
 impl RuntimeThread {
-    /// Registers the current thread. `runtime` is an address that only this runtime has, or
+    /// Registers the current thread. `runtime` is an address that identifies the runtime, or
     /// [`ALL_RUNTIMES`].
     pub(crate) fn new(runtime: usize) -> Self {
         let thread = current_tid();
@@ -54,7 +55,8 @@ impl Drop for RuntimeThread {
     }
 }
 
-/// Assigns the current thread to one runtime from here on, whose report hook it may run.
+/// Assigns the current thread to one runtime from now on. The thread may run that runtime's report
+/// hook.
 pub(crate) fn reassign(runtime: usize) {
     let thread = current_tid();
     for entry in lock().iter_mut().filter(|entry| entry.thread == thread) {
@@ -64,8 +66,8 @@ pub(crate) fn reassign(runtime: usize) {
 
 /// Sets whether the current thread runs user code outside of tasks and closures.
 ///
-/// Such a thread is foreign to the deadlock detector. A thread that ends sets it before it is no longer
-/// counted as idle or active, and leaves it set.
+/// Such a thread is foreign to the deadlock detector. A thread that exits sets this before it stops
+/// being counted as idle or active, and leaves it set.
 pub(crate) fn set_runs_user_code(runs_user_code: bool) {
     let thread = current_tid();
     for entry in lock().iter_mut().filter(|entry| entry.thread == thread) {
@@ -100,11 +102,11 @@ fn is_registered(thread: i32, runtimes: &[usize]) -> bool {
 
 /// Returns the threads of the process that are neither registered for these runtimes nor `known`.
 ///
-/// The first runtime is the scanned one. `None` if the kernel does not list the threads.
+/// The first runtime is the scanned one. Returns `None` if the kernel does not list the threads.
 ///
-/// The kernel's list ends early if a thread ends while the kernel is at its entry. Then it lacks
-/// other threads, but it has the ended thread. That thread is not registered any more, so the result
-/// has at least one thread. If it is `known`, the caller finds that it no longer waits.
+/// The kernel's list ends early if a thread ends while the kernel is at its entry. The list then lacks
+/// other threads, but has the ended thread. That thread is no longer registered, so the result has at
+/// least one thread. If the ended thread is `known`, the caller finds that it no longer waits.
 pub(crate) fn foreign_threads(runtimes: &[usize], known: &[i32]) -> Option<Vec<i32>> {
     let mut foreign = Vec::new();
     for thread in std::fs::read_dir("/proc/self/task").ok()? {
@@ -120,7 +122,7 @@ pub(crate) fn foreign_threads(runtimes: &[usize], known: &[i32]) -> Option<Vec<i
 fn is_io_uring_worker(thread: i32) -> bool {
     const PF_IO_WORKER: u64 = 0x10;
     let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
-    // The name ends with a bracket. Then come the state, five numbers, and the flags.
+    // The name ends with a bracket, followed by the state, five numbers, and the flags.
     let flags = stat.ok().and_then(|stat| {
         let (_, rest) = stat.rsplit_once(") ")?;
         rest.split(' ').nth(6)?.parse::<u64>().ok()

@@ -1,7 +1,7 @@
-//! What another thread is doing, according to the kernel.
+//! The state of another thread, as reported by the kernel.
 //!
-//! A thread that got no CPU time is neither blocked nor busy: other threads or processes keep it
-//! off the CPUs.
+//! A thread that got no CPU time is neither blocked nor busy: other threads or processes keep it off
+//! the CPUs.
 
 #![allow(unsafe_code)]
 
@@ -26,23 +26,23 @@ pub(crate) fn is_runnable(thread: i32) -> bool {
     state(thread) == Some('R')
 }
 
-/// Returns the number of the system call that the thread is blocked in, if that is known.
+/// Returns the number of the system call that blocks the thread, if it is known.
 fn system_call(thread: i32) -> Option<libc::c_long> {
     Some(super::system_call::current(thread)?.number)
 }
 
-/// Returns whether the thread sleeps for a time, so that no other thread can end its wait.
+/// Returns whether the thread is in a timed sleep, so that no other thread can end its wait.
 ///
-/// False also if that is unknown. The kernel's state "D" does not count. Such a thread may wait for
-/// a device, but also for the memory map of the process, which another thread has locked.
+/// Returns false if that is unknown. The kernel's state "D" does not count: such a thread may wait
+/// for a device, but also for the memory map of the process, which another thread has locked.
 pub(crate) fn is_in_timed_sleep(thread: i32) -> bool {
     matches!(system_call(thread), Some(libc::SYS_nanosleep | libc::SYS_clock_nanosleep))
 }
 
 /// Returns whether the thread is starting a process or a thread.
 ///
-/// After a `vfork` it waits until the new process executes its program. False also if it is
-/// unknown.
+/// After a `vfork`, the thread waits until the new process executes its program. Returns false if the
+/// state is unknown.
 pub(crate) fn is_starting_process(thread: i32) -> bool {
     #[cfg(target_arch = "x86_64")]
     if matches!(system_call(thread), Some(libc::SYS_fork | libc::SYS_vfork)) {
@@ -51,19 +51,19 @@ pub(crate) fn is_starting_process(thread: i32) -> bool {
     matches!(system_call(thread), Some(libc::SYS_clone | libc::SYS_clone3))
 }
 
-/// The CPU time and the run-queue time of a thread, since it was started.
+/// The CPU time and the run-queue time of a thread since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuTimes {
-    /// CPU time.
+    /// The time on a CPU.
     pub(crate) cpu: Duration,
     /// The time in run queues: runnable, but without a CPU. Updated when the thread gets a CPU.
     pub(crate) queued: Duration,
 }
 
-/// Returns the CPU time and the run-queue time of a thread; `None` if it has ended.
+/// Returns the CPU time and the run-queue time of a thread, or `None` if it has ended.
 pub(crate) fn run_times(thread: i32) -> Option<CpuTimes> {
     let cpu = cpu_time(thread)?;
-    // The file is absent if the kernel was built without it. Then only lasting waits are known.
+    // The file is absent if the kernel was built without it. The run-queue time then counts as 0.
     let schedstat = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat"));
     let schedstat = schedstat.unwrap_or_default();
     // Its words: CPU time (exact only when a time slice ends), run-queue time, number of slices.
@@ -90,8 +90,8 @@ pub(crate) fn cpu_time(thread: i32) -> Option<Duration> {
 
 /// Returns whether a signal that is handled with SA_RESTART does not disturb the thread.
 ///
-/// That holds if the thread runs, or if its system call is restarted. It also holds if the callers of
-/// that system call repeat it, as Rust's std does for locks and sleeps.
+/// That is true if the thread runs, if its system call is restarted, or if the callers of that system
+/// call repeat it, as Rust's std does for locks and sleeps.
 #[cfg(target_env = "gnu")]
 pub(crate) fn tolerates_signal(thread: i32) -> bool {
     let call = match activity(thread) {
@@ -100,7 +100,7 @@ pub(crate) fn tolerates_signal(thread: i32) -> bool {
         Some(Activity::Blocked(call)) => call,
     };
     match call.number {
-        // Blocked outside of a system call, by a page fault for example.
+        // Blocked outside of a system call, such as in a page fault.
         -1 => true,
         libc::SYS_futex
         | libc::SYS_nanosleep
@@ -124,14 +124,14 @@ pub(crate) fn tolerates_signal(thread: i32) -> bool {
     }
 }
 
-/// Returns whether this is a socket with a timeout. The kernel does not restart its calls.
+/// Returns whether this is a socket with a timeout, whose calls the kernel does not restart.
 #[cfg(target_env = "gnu")]
 fn has_timeout(descriptor: i32) -> bool {
     use rustix::net::sockopt::{Timeout, socket_timeout};
     if descriptor < 0 {
         return false; // `BorrowedFd` must not be -1
     }
-    // SAFETY: not -1. Its owner may close it meanwhile, and the number may be reused. The two calls
+    // SAFETY: not -1. Its owner may close it at any time, and the number may be reused. The two calls
     // only read an option.
     let socket = unsafe { std::os::fd::BorrowedFd::borrow_raw(descriptor) };
     let is_limited = |which| matches!(socket_timeout(socket, which), Ok(Some(_)));
@@ -179,8 +179,8 @@ mod tests {
         assert!(!is_runnable(tid) && run_times(tid).is_none(), "ended");
     }
 
-    /// Returns whether `tolerates_signal` becomes `expected` for a thread that is blocked in
-    /// `call`. `end` ends that call.
+    /// Returns whether `tolerates_signal` becomes `expected` for a thread that is blocked in `call`.
+    /// `end` ends that call.
     fn becomes(expected: bool, call: impl FnOnce() + Send + 'static, end: impl FnOnce()) -> bool {
         let (tell, told) = mpsc::channel();
         let other = thread::spawn(move || {
@@ -203,7 +203,7 @@ mod tests {
         std::path::Path::new(&format!("/proc/self/task/{}/syscall", current_tid())).exists()
     }
 
-    /// Reads a byte from the descriptor at `argument`: a program that starts slowly.
+    /// Reads a byte from the descriptor at `argument`, to simulate a program that starts slowly.
     extern "C" fn start_slowly(argument: *mut libc::c_void) -> libc::c_int {
         // SAFETY: the parent waits for this process, so `argument` is alive. One byte fits.
         unsafe {
@@ -239,8 +239,8 @@ mod tests {
             thread::yield_now();
         }
         let (starts, sleeps) = (is_so(), is_in_timed_sleep(number));
-        // Before an assertion can fail: the child has copies of the descriptors, and would wait
-        // forever.
+        // Before an assertion can fail, because the child has copies of the descriptors and would
+        // wait forever.
         far.write_all(b"x").unwrap();
         starter.join().unwrap();
         assert!(starts && !sleeps);

@@ -1,7 +1,7 @@
-//! A timer of the kernel that one thread waits for and other threads set.
+//! A kernel timer that one thread waits for and other threads set.
 //!
-//! A thread that waits with a time limit has to be woken before its limit can change. This timer is set
-//! by one system call instead, while its thread goes on sleeping.
+//! Normally a thread that waits with a timeout must be woken to change the timeout. One system call
+//! sets this timer instead, while the thread stays asleep.
 
 use super::park::Interrupt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -11,29 +11,29 @@ use rustix::time::{
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// A `timerfd`. After it has expired, waits for it return at once until it is set again.
+/// A `timerfd`. After it has expired, waits return at once until the timer is set again.
 #[derive(Debug)]
 pub(crate) struct TimerFd(OwnedFd);
 
 impl TimerFd {
-    /// Creates a timer that is not set. `None` if the system refuses, for want of descriptors for
-    /// example.
+    /// Creates a timer that is not set. Returns `None` if the kernel refuses, for example because no
+    /// descriptor is free.
     pub(crate) fn new() -> Option<Self> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         timerfd_create(TimerfdClockId::Monotonic, flags).ok().map(Self)
     }
 
-    /// Sets the timer to expire after this time. Ends no wait that goes on, except by expiring.
+    /// Sets the timer to expire after this time. A wait in progress continues until then.
     pub(crate) fn set(&self, after: Duration) {
         // Zero would stop the timer.
         let after = after.max(Duration::from_nanos(1));
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let setting = Itimerspec { it_interval: zero, it_value: timespec(after) };
-        // It fails only for a wrong descriptor or time.
+        // Fails only for an invalid descriptor or time.
         let _ = timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &setting);
     }
 
-    /// Waits until the timer has expired, at most for `limit`. May return earlier.
+    /// Waits until the timer has expired, at most for `limit`. May return early.
     pub(crate) fn wait(&self, limit: Option<Duration>) {
         let limit = limit.map(timespec);
         // A signal ends the wait early.
@@ -47,7 +47,7 @@ impl Interrupt for TimerFd {
     }
 }
 
-/// Converts a duration. Those of more than a century are cut.
+/// Converts a duration, limited to about a century.
 fn timespec(duration: Duration) -> Timespec {
     let tv_sec = duration.as_secs().min(u64::from(u32::MAX)) as i64;
     Timespec { tv_sec, tv_nsec: i64::from(duration.subsec_nanos()) as _ }
@@ -60,7 +60,7 @@ mod tests {
     use std::thread;
     use std::time::{Duration, Instant};
 
-    /// A time that only a bug waits for.
+    /// A duration that is waited for only if there is a bug.
     const NEVER: Duration = Duration::from_secs(600);
 
     #[test]

@@ -1,20 +1,20 @@
 //! Timer slack: how late the kernel may end a sleep of a thread.
 //!
-//! By default Linux may delay the timers of ordinary threads by 50 µs, to serve several at once. A
-//! worker that sleeps until its next timer sets a smaller slack ([`TimerSlack`]). The watchdog
-//! allows a larger one ([`RelaxedSleep`]): its timer then fires with an interrupt that comes
-//! anyway.
+//! By default, Linux may delay the timers of ordinary threads by 50 µs, to serve several at once.
+//! A worker that sleeps until its next timer sets a smaller slack ([`TimerSlack`]). The watchdog
+//! allows a larger one ([`RelaxedSleep`]), so that its timer can share an interrupt with another
+//! timer.
 //!
 //! A new thread inherits the slack of the thread that starts it. So a larger slack is set only for
-//! single sleeps, in which no thread can be started.
+//! single sleeps, during which no thread can be started.
 
 use std::cell::Cell;
 use std::time::Duration;
 
-/// The minimal timer slack for the current thread. Dropping it restores the old slack.
+/// A guard for the timer slack of the current thread. Dropping it restores the old slack.
 #[derive(Debug)]
 pub(crate) struct TimerSlack {
-    /// The slack before, in nanoseconds, if it was changed.
+    /// The old slack in nanoseconds, if the slack was changed.
     before_ns: Cell<Option<u64>>,
     _thread: std::marker::PhantomData<*const ()>,
 }
@@ -24,7 +24,7 @@ impl TimerSlack {
         Self { before_ns: Cell::new(None), _thread: std::marker::PhantomData }
     }
 
-    /// Sets the minimal slack: from here on the sleeps of this thread end in time.
+    /// Sets the minimal slack. From now on the sleeps of this thread end on time.
     #[inline]
     pub(crate) fn minimize(&self) {
         if self.before_ns.get().is_none() {
@@ -77,7 +77,7 @@ mod imp {
         let _ = set_current_timer_slack(NonZeroU64::new(slack_ns));
     }
 
-    /// Sets the slack. Returns the one before.
+    /// Sets the slack. Returns the old one.
     pub(super) fn replace(slack_ns: u64) -> u64 {
         let before_ns = current();
         set(slack_ns);

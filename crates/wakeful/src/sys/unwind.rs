@@ -1,11 +1,11 @@
-//! Calls of foreign code whose panic must not end the caller: wakers, hooks, destructors.
+//! Calls foreign code whose panics must not unwind into the caller: wakers, hooks, destructors.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Calls `f`. Returns `None` if it panics.
 ///
-/// The panic hook prints the panic when it happens. The payload is leaked, because its drop may panic
-/// too.
+/// The panic hook prints the panic when it happens. The payload is leaked, because dropping it may
+/// panic too.
 #[inline]
 pub(crate) fn catch_and_forget<R>(f: impl FnOnce() -> R) -> Option<R> {
     match catch_unwind(AssertUnwindSafe(f)) {
