@@ -1,5 +1,5 @@
-//! Reads and writes are in flight, on a ring or the pool, when their futures, files and runtimes are dropped.
-//! Oracle: the kernel writes into no memory that was freed, and what a write has accepted is in the file.
+//! Reads and writes are in flight, on a ring or the pool, when their futures, files and runtimes are dropped. Oracle:
+//! the kernel writes to no freed memory, and every accepted write is in the file.
 
 use std::future::poll_fn;
 use std::io::Write;
@@ -22,7 +22,7 @@ const BACKENDS: [FileBackend; 3] = [FileBackend::Auto, FileBackend::Uring, FileB
 /// Larger than a page, so that some operations take long.
 const LENGTH: usize = 300_000;
 
-/// A file of the round's own, removed with it.
+/// A temporary file of the round, which is removed on drop.
 struct TempFile(PathBuf);
 
 impl TempFile {
@@ -72,7 +72,7 @@ async fn operate(path: PathBuf, mut rng: TestRng) {
     }
 }
 
-/// Reads from a pipe that has nothing yet: the operation is in flight until `late` writes.
+/// Reads from an empty pipe: the operation is in flight until `late` writes.
 async fn read_pipe(read: OwnedFd, polls: usize) {
     let mut file = File::from(read);
     let mut buffer = vec![0; 4096];
@@ -82,13 +82,13 @@ async fn read_pipe(read: OwnedFd, polls: usize) {
     }
 }
 
-/// Writes whole blocks one after the other and says how many were accepted.
+/// Writes whole blocks one after the other. Returns the number of accepted blocks.
 async fn append(path: PathBuf, blocks: usize) -> usize {
     let mut file = File::options().append(true).open(&path).await.unwrap();
     for _ in 0..blocks {
         file.write_all(&[b'a'; 4096]).await.unwrap();
     }
-    // Without a flush: the file is dropped with writes accepted and not done.
+    // Without a flush: the file is dropped while accepted writes are pending.
     blocks
 }
 
@@ -107,7 +107,7 @@ pub fn round(round: &mut Round) {
             drop(guard);
         }));
     }
-    // Before the reads of pipes, which may take every thread of the pool.
+    // This precedes the reads of pipes, which may take every thread of the pool.
     let blocks = rng.below(20);
     let appended = runtime.spawn(append(log.0.clone(), blocks));
     let accepted = runtime.block_on(appended).unwrap();
@@ -121,7 +121,7 @@ pub fn round(round: &mut Round) {
         runtime.block_on(yield_now());
     }
     tasks.truncate(rng.below(tasks.len() + 1));
-    // Writes to the pipes when the reads are given up, and perhaps the runtime is gone.
+    // Writes to the pipes after the reads were given up, and perhaps after the end of the runtime.
     let late = thread::spawn(move || {
         for mut write in writers {
             thread::yield_now();
@@ -134,7 +134,7 @@ pub fn round(round: &mut Round) {
     } else {
         round.end(runtime);
     }
-    // Takes the memory that the buffers had, if they were freed; the kernel must not write here.
+    // Reuses the memory of freed buffers, to which the kernel must not write.
     let traps: Vec<Vec<u8>> = (0..64).map(|n| vec![0x5a; 512 << (n % 8)]).collect();
     late.join().unwrap();
     for trap in &traps {

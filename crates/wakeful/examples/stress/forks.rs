@@ -1,5 +1,5 @@
-//! The process forks while its runtime works: by `Command` with `pre_exec`, and by `fork` itself.
-//! Oracle: children end with the status that they were told, their bytes arrive, and the runtime's work is complete.
+//! The process forks while its runtime works: by `Command` with `pre_exec`, and by `fork` itself. Oracle: children
+//! end with the expected status, their bytes arrive, and the runtime completes its work.
 
 use std::ffi::c_int;
 use std::os::fd::AsRawFd;
@@ -17,7 +17,7 @@ use wakeful::time::sleep;
 use super::rng::TestRng;
 use super::round::Round;
 
-/// Messages, timers and tasks for the time of the forks. Returns how many messages have arrived.
+/// Sends messages, sets timers and spawns tasks while the forks run. Returns the number of received messages.
 async fn work(messages: usize) -> usize {
     let (tx, mut rx) = mpsc::channel(2);
     for n in 0..messages {
@@ -35,10 +35,10 @@ async fn work(messages: usize) -> usize {
     received
 }
 
-/// Forks. The child writes a byte to `to`, and then exits, ends itself by a signal or becomes another program.
+/// Forks. The child writes a byte to `to`, and then exits, raises a signal or executes another program.
 fn fork(to: c_int, how: usize) -> c_int {
-    // SAFETY: of a process with threads, only the calling one is in the child. The child makes only calls that are safe
-    // in a signal handler, on memory that was there before. It leaves by `_exit`, a signal or `execv`.
+    // SAFETY: in the child of a process with threads, only the calling thread exists. The child makes only
+    // async-signal-safe calls, on memory that existed before. It leaves by `_exit`, a signal or `execv`.
     unsafe {
         let id = libc::fork();
         if id == 0 {
@@ -60,7 +60,7 @@ fn fork(to: c_int, how: usize) -> c_int {
 
 fn wait_for(id: c_int) -> c_int {
     let mut status = 0;
-    // SAFETY: waits for a child of ours and fills the status.
+    // SAFETY: waits for a child of this process and fills the status.
     assert_eq!(unsafe { libc::waitpid(id, &mut status, 0) }, id);
     status
 }
@@ -86,7 +86,7 @@ async fn raw_fork(mut rng: TestRng) {
 async fn pre_exec(code: c_int) {
     let mut command = Command::new("sh");
     command.args(["-c", "echo $0; exit $1", "text", &code.to_string()]).stdout(Stdio::piped());
-    // SAFETY: the closure makes only calls that are safe in a signal handler.
+    // SAFETY: the closure makes only async-signal-safe calls.
     unsafe {
         command.as_std_mut().pre_exec(|| {
             libc::setsid();
@@ -112,7 +112,7 @@ pub fn round(round: &mut Round) {
             _ => runtime.spawn(raw_fork(branch)),
         });
     }
-    // Another thread forks too, at no particular moment of the workers.
+    // Another thread forks too, at arbitrary moments of the workers.
     let outside = thread::spawn(move || {
         let (read, write) = std::io::pipe().unwrap();
         let id = fork(write.as_raw_fd(), 0);

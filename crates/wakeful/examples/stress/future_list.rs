@@ -1,4 +1,5 @@
-//! The futures of the kind `futures`: for each public way to wait, a few on one resource, and the call that readies them.
+//! The futures for `futures`: for each public way to wait, several futures on one resource, and the call that readies
+//! them.
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -19,23 +20,23 @@ use super::round::{lock, returns};
 
 pub type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Which of the futures the call makes ready.
+/// The futures that the call makes ready.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Wakes {
     All,
-    /// The first that is still there; it passes the resource on when it is dropped.
+    /// The first remaining future, which passes the resource on when it is dropped.
     First,
 }
 
 /// Futures on one resource.
 pub struct Case {
     pub futures: Vec<BoxFuture>,
-    /// Makes them ready.
+    /// Makes the futures ready.
     pub fire: Box<dyn FnOnce() + Send>,
     pub wakes: Wakes,
 }
 
-/// Makes a number of futures. It is called in the context of a runtime.
+/// Makes a number of futures. Called in the context of a runtime.
 pub type Make = fn(usize) -> Case;
 
 fn case<F>(
@@ -50,7 +51,7 @@ where
     Case { futures, fire: Box::new(fire), wakes }
 }
 
-/// Each future has a resource of its own, with its own call.
+/// Each future has its own resource and its own call.
 fn each<F, G>(count: usize, mut make: impl FnMut() -> (F, G)) -> Case
 where
     F: Future<Output = ()> + Send + 'static,
@@ -62,7 +63,7 @@ where
     })
 }
 
-/// The futures share the resource.
+/// The futures share one resource.
 fn shared<T, F>(
     count: usize,
     resource: &Arc<T>,
@@ -71,7 +72,7 @@ fn shared<T, F>(
     (0..count).map(move |_| wait(resource.clone())).collect::<Vec<_>>().into_iter()
 }
 
-/// A stream of the runtime and its other side, which belongs to no runtime: its calls reach the kernel at once.
+/// A stream of the runtime and its peer, which belongs to no runtime: the peer's calls reach the kernel at once.
 fn stream() -> (UnixStream, std::os::unix::net::UnixStream) {
     let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
     near.set_nonblocking(true).unwrap();
@@ -169,7 +170,7 @@ pub const FUTURES: &[(&str, Make)] = &[
     ("mpsc send", |n| {
         let (tx, rx) = mpsc::channel(1);
         tx.try_send(0).unwrap();
-        // The futures keep the receiver too: without it, all of them would be ready.
+        // The futures keep the receiver too, since all of them would be ready without it.
         let resource = Arc::new((tx, std::sync::Mutex::new(rx)));
         let futures = shared(n, &resource, |r| async move { _ = r.0.send(1).await });
         case(futures, Wakes::First, move || _ = lock(&resource.1).try_recv())
@@ -254,7 +255,7 @@ pub const FUTURES: &[(&str, Make)] = &[
         let listener = Arc::new(TcpListener::from_std(std).unwrap());
         let futures = shared(n, &listener, |l| async move { drop(l.accept().await) });
         case(futures, Wakes::All, move || {
-            // One for each: a neighbour may accept first.
+            // One connection for each future, because another future may accept first.
             (0..n).for_each(|_| drop(std::net::TcpStream::connect(address)));
         })
     }),
@@ -277,7 +278,7 @@ pub const FUTURES: &[(&str, Make)] = &[
     }),
     ("async descriptor", |n| {
         let (read, mut write) = std::io::pipe().unwrap();
-        // SAFETY: it owns its one descriptor.
+        // SAFETY: the pipe owns its one descriptor.
         let fd = Arc::new(unsafe { AsyncFd::register(OwnedFd::from(read)) }.unwrap());
         let futures = shared(n, &fd, |fd| async move { drop(fd.readable().await) });
         case(futures, Wakes::All, move || _ = write.write(b"text"))

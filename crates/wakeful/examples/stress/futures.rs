@@ -1,5 +1,5 @@
 //! Futures of every kind are polled by hand and then kept, dropped or forgotten, with wakers that panic and reenter.
-//! Oracle: a future that is kept is woken, whatever became of its neighbours on the same resource.
+//! Oracle: a kept future is woken, whatever happened to its neighbours on the same resource.
 
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -16,10 +16,10 @@ use super::rng::TestRng;
 use super::round::{Drops, Round, lock, quiet_panic, returns};
 use super::watchdog;
 
-/// Futures that were forgotten. They stay reachable, so that the leak detector knows that they are.
+/// Futures that were forgotten. They stay reachable, so the leak detector does not report them.
 static FORGOTTEN: Mutex<Vec<ManuallyDrop<BoxFuture>>> = Mutex::new(Vec::new());
 
-/// What a hostile waker does to its neighbours: it polls or drops a future.
+/// The futures that a hostile waker may poll or drop.
 type Victims = Arc<Mutex<Vec<BoxFuture>>>;
 
 /// A waker of one of four behaviors, which counts its wakes.
@@ -46,7 +46,7 @@ impl Wake for HostileWaker {
                 }
             });
             if !ends_well {
-                // Passed on, with a payload that may be forgotten.
+                // The panic goes to the caller, with a payload that may be forgotten.
                 quiet_panic();
             }
         }
@@ -74,7 +74,7 @@ fn hostile(rng: &mut TestRng, victims: &Victims) -> Arc<HostileWaker> {
     })
 }
 
-/// A future that has to be woken, its waker, and how often that was woken before the last poll.
+/// A future that must be woken, its waker, and the number of wakes before its last poll.
 struct Kept {
     future: BoxFuture,
     waker: Arc<HostileWaker>,
@@ -84,7 +84,7 @@ fn poll(future: &mut BoxFuture, waker: &Arc<HostileWaker>) -> Poll<()> {
     future.as_mut().poll(&mut Context::from_waker(&Waker::from(waker.clone())))
 }
 
-/// Waits until the future is woken and ready. A wake that does not arrive is a hang, which the watchdog ends.
+/// Waits until the future is woken and ready. If the wake does not arrive, the watchdog ends the process.
 fn finish(runtime: &Runtime, mut kept: Kept) {
     runtime.block_on(async {
         loop {
@@ -92,7 +92,7 @@ fn finish(runtime: &Runtime, mut kept: Kept) {
                 yield_now().await;
             }
             let mut is_pending = false;
-            // It wakes the next of its resource as it ends, and that waker may panic.
+            // A completed future wakes the next one of its resource, whose waker may panic.
             returns(|| is_pending = poll(&mut kept.future, &kept.waker).is_pending());
             if !is_pending {
                 return;
@@ -109,7 +109,7 @@ fn guarded(future: BoxFuture, drops: &Drops) -> BoxFuture {
     })
 }
 
-/// Returns how many futures were forgotten.
+/// Attacks the futures of one case. Returns the number of forgotten futures.
 fn attack(round: &mut Round, runtime: &Runtime, case: Case, neighbours: &Victims) -> usize {
     let (mut kept, mut late, mut forgotten) = (Vec::new(), Vec::new(), 0);
     let mut is_first = true;
@@ -120,7 +120,7 @@ fn attack(round: &mut Round, runtime: &Runtime, case: Case, neighbours: &Victims
         let mut is_pending = false;
         returns(|| is_pending = poll(&mut future, &waker).is_pending());
         returns(|| drop(waker));
-        // It is ready, or its poll has panicked.
+        // The future is ready, or its poll panicked.
         if !is_pending {
             returns(|| drop(future));
             continue;
@@ -129,7 +129,7 @@ fn attack(round: &mut Round, runtime: &Runtime, case: Case, neighbours: &Victims
             0 => _ = returns(|| drop(future)),
             1 => drop(thread::spawn(move || drop(future)).join()),
             2 => {
-                // The guard in it is not dropped.
+                // The forgotten future's guard is not dropped.
                 round.drops.forget_one();
                 forgotten += 1;
                 is_first = false;
@@ -140,7 +140,7 @@ fn attack(round: &mut Round, runtime: &Runtime, case: Case, neighbours: &Victims
                 late.push(future);
             }
             4 => {
-                // A waker may drop or poll it at any time from now on.
+                // A waker may drop or poll the future at any time from now on.
                 is_first = false;
                 lock(neighbours).push(future);
             }
@@ -193,7 +193,7 @@ pub fn round(round: &mut Round) {
     }
 }
 
-/// Drops the futures that no waker has taken.
+/// Drops the futures that no waker took.
 fn clear(neighbours: &Victims) {
     while let Some(victim) = { lock(neighbours).pop() } {
         returns(|| drop(victim));

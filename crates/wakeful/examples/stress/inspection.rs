@@ -25,7 +25,7 @@ struct Contended {
     notify: Notify,
 }
 
-/// Spawns, locks, sends, sleeps and aborts for a number of turns.
+/// Spawns, locks, sends, sleeps and aborts for a number of iterations.
 async fn churn(
     contended: Arc<Contended>,
     semaphore: Arc<Semaphore>,
@@ -67,7 +67,7 @@ async fn churn(
     }
 }
 
-/// Looks until it is told to stop. Returns how often it has looked.
+/// Inspects the runtime until `stop` is set. Returns the number of inspections.
 fn inspect(handle: &Handle, mut rng: TestRng, stop: &AtomicBool, is_running: &AtomicBool) -> usize {
     let (mut inspections, mut spawned) = (0, 0);
     while !stop.load(SeqCst) {
@@ -134,13 +134,13 @@ pub fn round(round: &mut Round) {
             }
             assert!(!anchor.is_finished(), "no task has notified it");
             is_running.store(false, SeqCst);
-            // A permit, in case that it has not been polled yet.
+            // A permit, in case the task has not been polled yet.
             release.notify_one();
             anchor.await.unwrap();
         });
         let metrics = runtime.metrics();
         assert_eq!(metrics.num_alive_tasks(), 0, "all tasks have ended");
-        // The observers go on while the runtime ends.
+        // The observers keep running while the runtime ends.
         round.end(runtime);
         stop.store(true, SeqCst);
     });

@@ -20,7 +20,7 @@ use wakeful::time::{Interval, Sleep, interval, sleep};
 use super::rng::TestRng;
 use super::round::{Round, returns};
 
-/// An I/O object that moves between runtimes. A stream comes with its peer, which belongs to no runtime.
+/// An I/O object that moves between runtimes. The peer of a stream belongs to no runtime.
 enum Object {
     Stream(UnixStream, StdStream),
     Tcp(TcpStream, std::net::TcpStream),
@@ -57,7 +57,7 @@ fn make(rng: &mut TestRng, handle: &Handle) -> Object {
         }
         4 => {
             let (read, write) = std::io::pipe().unwrap();
-            // SAFETY: it owns its one descriptor.
+            // SAFETY: the pipe owns its one descriptor.
             Object::Pipe(unsafe { AsyncFd::register(read.into()) }.unwrap(), write)
         }
         5 => Object::Sleep(Box::pin(sleep(Duration::from_micros(rng.below(300) as u64)))),
@@ -65,7 +65,7 @@ fn make(rng: &mut TestRng, handle: &Handle) -> Object {
     }
 }
 
-/// Polls once, with whatever waker the caller has.
+/// Polls the object once, with the caller's waker.
 fn poll_once(object: &mut Object, cx: &mut Context<'_>) {
     // A timer whose runtime is gone panics.
     returns(|| {
@@ -81,7 +81,7 @@ fn poll_once(object: &mut Object, cx: &mut Context<'_>) {
     });
 }
 
-/// Echoes a word over the object. An error is an answer too, if the object's runtime may be gone.
+/// Echoes a word over the object. An error is acceptable if the object's runtime may be gone.
 async fn exchange(object: &mut Object) -> std::io::Result<()> {
     let mut word = [0; 4];
     match object {
@@ -130,7 +130,7 @@ async fn exchange(object: &mut Object) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A stream goes to another runtime the documented way, and has to work there.
+/// Moves a stream to another runtime in the documented way, and checks that it works there.
 fn move_over(runtime: &Runtime, object: Object) -> Option<(StdStream, StdStream)> {
     let Object::Stream(near, far) = object else { return None };
     let near = near.into_std().ok()?;
@@ -158,7 +158,7 @@ pub fn round(round: &mut Round) {
             Poll::Ready(())
         }));
         if rng.one_in(3) {
-            // The object's runtime lives, and drives it: with its workers, or in this `block_on`.
+            // The object's runtime lives and drives it, with its workers or in this `block_on`.
             let at_home = runtimes[*home].handle().runtime_flavor() == RuntimeFlavor::CurrentThread;
             let runtime = &runtimes[if at_home { *home } else { 2 }];
             let outcome = runtime.block_on(exchange(object));
@@ -166,7 +166,7 @@ pub fn round(round: &mut Round) {
         }
     }
     let last = runtimes.pop().unwrap();
-    // The two others end on another thread while the objects are polled and used on the last.
+    // The first two runtimes end on another thread while the objects are polled and used on the last one.
     let mut ending = Round::new(rng.below(usize::MAX) as u64);
     let (done, is_done) = mpsc::channel();
     let ender = thread::spawn(move || {

@@ -16,7 +16,7 @@ use wakeful::time::sleep;
 use super::rng::TestRng;
 use super::round::{Guard, Round, WakerStore, lock, quiet_panic, returns};
 
-/// Notes that it was dropped on another thread than the one it was made on.
+/// A value that records a drop on any thread except its first.
 struct Pinned {
     thread: ThreadId,
     _guard: Guard,
@@ -31,7 +31,7 @@ impl Drop for Pinned {
     }
 }
 
-/// Sets that tasks may poll, spawn on and drop; a task may thereby drop the set that it is in.
+/// Sets that tasks may poll, spawn on and drop. A task may drop the set that it is in.
 type Sets = Rc<RefCell<Vec<Rc<LocalSet>>>>;
 
 struct Local<'a> {
@@ -77,7 +77,7 @@ impl Local<'_> {
                     4 => drop(spawn_local(yield_now())),
                     5 if rng.one_in(4) => quiet_panic(),
                     6 => {
-                        // A set inside a task, whose tasks end with it.
+                        // A set inside a task, which is dropped with the task.
                         let inner = LocalSet::new();
                         let wakers = wakers.clone();
                         inner.spawn_local(async move { wakers.wait().await });
@@ -102,7 +102,7 @@ impl Local<'_> {
             5 => _ = returns(|| set.block_on(runtime, yield_now())),
             6 => drop(take_set(&self.sets, &mut self.round.rng)),
             _ => {
-                // Polled, then dropped before its end.
+                // The future is polled, then dropped before its end.
                 let mut until = Box::pin(set.run_until(std::future::pending::<()>()));
                 let poll =
                     std::future::poll_fn(|cx| Poll::Ready(until.as_mut().poll(cx).is_ready()));

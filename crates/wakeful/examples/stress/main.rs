@@ -1,4 +1,4 @@
-//! The stress program. `cargo xtask stress` builds and runs it, with the address sanitizer where there is one.
+//! The stress program. `cargo xtask stress` builds and runs it, with the address sanitizer if available.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ enum Order {
     Run { kind: &'static Kind, seed: u64, amount: Amount },
 }
 
-/// Reads the arguments as `cargo xtask stress` passes them.
+/// Parses the arguments that `cargo xtask stress` passes.
 fn parse(mut args: impl Iterator<Item = String>) -> Option<Order> {
     let (mut kind, mut seed, mut amount) = (None, None, None);
     while let Some(flag) = args.next() {
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the seed of each round before it runs, so that the reader of a crash knows it.
+/// Prints the seed of each round before the round runs, so that it is known after a crash.
 fn run_kind(kind: &Kind, seed: u64, amount: Amount) -> ExitCode {
     let mut stdout = std::io::stdout();
     let outcome = run(kind, seed, amount, &MEMORY, |number, seed| {

@@ -1,11 +1,11 @@
-//! The kinds of stress: hostile but safe programs, each with an oracle, made of random choices that a seed repeats.
+//! The kinds of stress: hostile but safe programs made of random choices that a seed repeats, each with an oracle.
 //!
 //! `cargo xtask stress` runs them for long under the address sanitizer; `tests/stress_kinds.rs` runs a few rounds of
-//! each. A kind is one file with one function, `round`. [`round`] has what all kinds share, [`runner`] runs rounds and
+//! each. A kind is one file with one function, `round`. [`round`] has the shared support, [`runner`] runs rounds and
 //! compares the process before and after each: threads, descriptors, children, memory.
 //!
-//! Two cases have tests of their own, so they are left out here. They are `block_on` inside `block_in_place` while the
-//! runtime closes, and deadlines that are millions of years away.
+//! Two cases have their own tests and are left out here: `block_on` inside `block_in_place` while the runtime closes,
+//! and deadlines that are millions of years away.
 
 #[path = "../../tests/support/counting.rs"]
 pub mod counting;
@@ -33,11 +33,11 @@ use round::Round;
 /// One way to attack the runtime.
 pub struct Kind {
     pub name: &'static str,
-    /// What a round does, for `--list`.
+    /// A description of the rounds, for `--list`.
     pub about: &'static str,
-    /// Runs one round. It panics if the kind's oracle finds a fault.
+    /// Runs one round. Panics if the kind's oracle finds a fault.
     pub round: fn(&mut Round),
-    /// Rounds leave memory behind on purpose, so the runner does not compare it.
+    /// Whether rounds leak memory on purpose, so that the runner does not compare it.
     pub forgets: bool,
 }
 

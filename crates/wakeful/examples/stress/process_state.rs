@@ -1,13 +1,13 @@
-//! Counts the threads, descriptors and children of the process. A round must leave all of them as they were.
+//! Counts the threads, descriptors and children of the process. Each round must leave all counts unchanged.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::{env, fs};
 
-/// Threads that wakeful starts once for the whole process, and those of the stress program itself.
+/// Threads that wakeful starts once per process, and threads of the stress program itself.
 const PROCESS_WIDE: &[&str] = &["wakeful-watchdo", "wakeful-dump", "stress-watchdog"];
 
-/// The threads and descriptors at one moment.
+/// The threads and descriptors of the process at one moment.
 pub struct ProcessState {
     threads: BTreeSet<u32>,
     descriptors: BTreeSet<u32>,
@@ -18,11 +18,12 @@ impl ProcessState {
         Self { threads: threads(), descriptors: descriptors() }
     }
 
-    /// Describes the threads, descriptors and children that the process has gained since. `None`: it gained none.
+    /// Describes the threads, descriptors and children that the process has gained since. Returns `None` if it gained
+    /// none.
     pub fn excess(&self) -> Option<String> {
         let mut excess = Vec::new();
         for thread in threads().difference(&self.threads) {
-            // A thread that is gone meanwhile has no name.
+            // A thread that has ended in the meantime has no name.
             let Ok(name) = fs::read_to_string(format!("/proc/self/task/{thread}/comm")) else {
                 continue;
             };
@@ -31,7 +32,7 @@ impl ProcessState {
             }
         }
         for descriptor in descriptors().difference(&self.descriptors) {
-            // Another thread may have closed it meanwhile.
+            // Another thread may have closed the descriptor in the meantime.
             if let Ok(target) = fs::read_link(format!("/proc/self/fd/{descriptor}"))
                 && !is_report_file(&target)
             {
@@ -44,20 +45,20 @@ impl ProcessState {
         (!excess.is_empty()).then(|| excess.join(", "))
     }
 
-    /// Closes every descriptor that the process did not have at this moment: those in futures that were forgotten.
+    /// Closes all descriptors that were opened since this moment: they belong to forgotten futures.
     pub fn close_new_descriptors(&self) {
         for descriptor in descriptors().difference(&self.descriptors) {
             let target = fs::read_link(format!("/proc/self/fd/{descriptor}"));
             if target.is_ok_and(|target| is_report_file(&target)) {
                 continue;
             }
-            // SAFETY: what owns the descriptor was forgotten, so nothing uses it or closes it again.
+            // SAFETY: the owner of the descriptor was forgotten, so no code uses it or closes it again.
             unsafe { libc::close(*descriptor as i32) };
         }
     }
 }
 
-/// The file that `WAKEFUL_REPORTS` names stays open once a report was made.
+/// Returns whether this is the file of `WAKEFUL_REPORTS`, which stays open after the first report.
 fn is_report_file(target: &Path) -> bool {
     let named = env::var_os("WAKEFUL_REPORTS").and_then(|path| fs::canonicalize(path).ok());
     named.is_some_and(|named| named == target)
@@ -68,10 +69,10 @@ fn numbers(folder: &str) -> BTreeSet<u32> {
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The ids of all threads.
+/// Returns the ids of all threads.
 ///
-/// The kernel's list ends early if a thread ends while the kernel is at its entry. If two lists are equal, no thread of
-/// the first has ended meanwhile, so the first is complete.
+/// The kernel's list ends early if a thread ends while the kernel is at its entry. If two lists are equal, no thread
+/// of the first one ended in between, so the first list is complete.
 fn threads() -> BTreeSet<u32> {
     let mut last = numbers("/proc/self/task");
     loop {
@@ -85,12 +86,12 @@ fn threads() -> BTreeSet<u32> {
 
 fn descriptors() -> BTreeSet<u32> {
     let mut all = numbers("/proc/self/fd");
-    // The descriptor that has listed them is closed by now.
+    // The descriptor that was used for the listing is closed now.
     all.retain(|descriptor| fs::read_link(format!("/proc/self/fd/{descriptor}")).is_ok());
     all
 }
 
-/// Whether the process has a child, without taking its exit status.
+/// Returns whether the process has a child, without taking its exit status.
 pub fn has_children() -> bool {
     // SAFETY: a zeroed siginfo_t is valid, and the call only fills it.
     unsafe {

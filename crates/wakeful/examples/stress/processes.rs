@@ -1,5 +1,5 @@
-//! Child processes are waited for, killed, dropped and orphaned, on runtimes that end before them.
-//! Oracle: exit statuses are right, and in the end no child is left, running or not waited for.
+//! Child processes are waited for, killed, dropped and orphaned, on runtimes that end before them. Oracle: exit
+//! statuses are right, and in the end no child is left, running or as a zombie.
 
 use std::os::unix::process::ExitStatusExt;
 use std::pin::pin;
@@ -17,7 +17,7 @@ use super::process_state::has_children;
 use super::rng::TestRng;
 use super::round::Round;
 
-/// The value, or `None` because the runtime of the call ends. Any other error is a fault.
+/// Returns the value, or `None` if the runtime of the call ends. Any other error is a fault.
 fn unless_ending<T>(result: std::io::Result<T>) -> Option<T> {
     match result {
         Ok(value) => Some(value),
@@ -26,14 +26,14 @@ fn unless_ending<T>(result: std::io::Result<T>) -> Option<T> {
     }
 }
 
-/// A child that does not end by itself. `None`: its runtime ends.
+/// Starts a child that does not end by itself. Returns `None` if the runtime ends.
 fn sleeper(kill_on_drop: bool) -> Option<Child> {
     let mut command = Command::new("sleep");
     command.arg("1000").kill_on_drop(kill_on_drop);
     unless_ending(command.spawn())
 }
 
-/// Kills a child by its number, if the process has not waited for it yet: until then, no other process has the number.
+/// Kills a child by its id, if the process has not waited for it yet. Until then, no other process has the id.
 fn kill(id: u32) {
     // SAFETY: the first call fills plain data and takes no exit status, the second sends a signal.
     unsafe {
@@ -76,14 +76,14 @@ async fn live(mut rng: TestRng) -> Option<u32> {
             None
         }
         3 => {
-            // Given up by a time-out and dropped, which kills it.
+            // Given up by a time-out, and killed by the drop.
             let mut child = sleeper(true)?;
             _ = timeout(Duration::from_micros(100), child.wait()).await;
             None
         }
         4 => {
             let child = sleeper(false)?;
-            child.id() // Dropped while it runs: an orphan.
+            child.id() // Dropped while the child runs: an orphan.
         }
         5 => {
             let mut child = sleeper(false)?;
@@ -127,7 +127,7 @@ pub fn round(round: &mut Round) {
     let mut left = Vec::new();
     runtime.block_on(async {
         for task in tasks {
-            // One of them never ends by itself.
+            // One of the children never ends by itself.
             let limit =
                 if is_patient { Duration::from_millis(50) } else { Duration::from_micros(300) };
             if let Ok(ended) = timeout(limit, task).await {
@@ -141,14 +141,15 @@ pub fn round(round: &mut Round) {
     }
     round.end(runtime);
     left.into_iter().for_each(kill);
-    // A worker may still poll its task. `reap` kills every child, and the task would take that for a fault.
+    // A worker may still poll a task of the round. `reap` kills every child, which such a task would report as a
+    // fault.
     while round.drops.dropped() < round.drops.made() {
         thread::yield_now();
     }
     reap(&mut rng);
 }
 
-/// A new runtime waits for children that have lost theirs, as it waits for a child of its own.
+/// A new runtime waits for the orphaned children of ended runtimes, as it does for its own children.
 fn reap(rng: &mut TestRng) {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -162,7 +163,7 @@ fn reap(rng: &mut TestRng) {
     }
 }
 
-/// Kills the children of tasks that were dropped before they could tell the number.
+/// Kills the children of tasks that were dropped before they could report the id.
 fn kill_all() {
     let threads = std::fs::read_dir("/proc/self/task").expect("procfs is mounted");
     for thread in threads.flatten() {

@@ -25,7 +25,7 @@ impl Round {
         Self { rng: TestRng::new(seed), drops: Drops::default(), counts: BTreeMap::new() }
     }
 
-    /// Adds to a figure of the closing summary.
+    /// Adds to a count of the closing summary.
     pub fn count(&mut self, what: &'static str, number: usize) {
         *self.counts.entry(what).or_default() += number as u64;
     }
@@ -34,8 +34,8 @@ impl Round {
         (self.drops, self.counts)
     }
 
-    /// A builder of either flavor with random settings. Its reports are dropped: lost wakers and panics are part of
-    /// the stress.
+    /// Returns a builder of either flavor with random settings. Its reports are dropped, because lost wakers and
+    /// panics are part of the stress.
     pub fn builder(&mut self) -> Builder {
         let mut builder = if self.rng.one_in(3) {
             Builder::new_current_thread()
@@ -63,7 +63,7 @@ impl Round {
         self.builder().build().expect("the system has threads and descriptors to give")
     }
 
-    /// Ends a runtime in one of seven ways. The threads of some are still on their way out afterwards.
+    /// Ends a runtime in one of seven ways. After some of them, threads are still exiting.
     pub fn end(&mut self, runtime: Runtime) {
         match self.rng.below(7) {
             0 => drop(runtime),
@@ -79,7 +79,7 @@ impl Round {
             }
             5 => {
                 let handle = runtime.handle().clone();
-                // A closure of the runtime's own pool drops it, unless the pool refuses the closure.
+                // A closure on the runtime's own pool drops the runtime, unless the pool refuses the closure.
                 drop(handle.spawn_blocking(move || drop(runtime)));
             }
             _ => {
@@ -90,8 +90,8 @@ impl Round {
     }
 }
 
-/// The payload of [`quiet_panic`]. It has no size, so its box has no memory. The runtime forgets the payloads of
-/// foreign panics, whose drop might panic too, and the leak detector finds nothing of that.
+/// The payload of [`quiet_panic`]. The runtime forgets the payloads of foreign panics, whose drop might panic too.
+/// This payload has no size and no allocation, so the leak detector does not report it.
 struct QuietPanic;
 
 /// Panics without a message on stderr.
@@ -100,7 +100,7 @@ pub fn quiet_panic() {
 }
 
 thread_local! {
-    /// A panic of this thread is a part of the stress now.
+    /// Whether panics of this thread are part of the stress.
     static EXPECTS_PANIC: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -117,7 +117,7 @@ pub fn hide_expected_panics() {
     });
 }
 
-/// Runs `action` and drops its panic. True: it has returned.
+/// Runs `action` and drops its panic. Returns true if `action` returned.
 pub fn returns(action: impl FnOnce()) -> bool {
     let outer = EXPECTS_PANIC.replace(true);
     let returned = catch_unwind(AssertUnwindSafe(action)).is_ok();
@@ -129,7 +129,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Counts the guards that were made and dropped.
+/// Counts the guards that were created and dropped.
 #[derive(Clone, Default)]
 pub struct Drops {
     counts: Arc<(AtomicUsize, AtomicUsize)>,
@@ -141,7 +141,7 @@ impl Drops {
         Guard { drops: self.clone(), is_alive: AtomicBool::new(true) }
     }
 
-    /// Notes that the stress program leaks one guard on purpose.
+    /// Records that the stress program leaks one guard on purpose.
     pub fn forget_one(&self) {
         self.counts.0.fetch_sub(1, SeqCst);
     }
@@ -155,7 +155,7 @@ impl Drops {
     }
 }
 
-/// Lives in a future or a closure, and notes that it was dropped with it.
+/// A value in a future or a closure that records its drop.
 pub struct Guard {
     drops: Drops,
     is_alive: AtomicBool,
@@ -171,7 +171,7 @@ impl Drop for Guard {
     }
 }
 
-/// A guard whose drop runs code, and may panic.
+/// A guard whose drop runs code that may panic.
 pub struct Acts<F: FnMut()> {
     act: F,
     _guard: Guard,
@@ -185,19 +185,19 @@ impl<F: FnMut()> Acts<F> {
 
 impl<F: FnMut()> Drop for Acts<F> {
     fn drop(&mut self) {
-        // A second panic would end the process, as the language has it.
+        // A second panic during unwinding would abort the process.
         if thread::panicking() { _ = returns(&mut self.act) } else { (self.act)() }
     }
 }
 
-/// Wakers that tasks have left here, for any thread to wake, drop or keep.
+/// Wakers that tasks have stored, for any thread to wake, drop or keep.
 #[derive(Clone, Default)]
 pub struct WakerStore {
     wakers: Arc<Mutex<Vec<Waker>>>,
 }
 
 impl WakerStore {
-    /// Pending until it is polled a second time; the waker goes to the store.
+    /// Stores its waker, and stays pending until it is polled a second time.
     pub async fn wait(&self) {
         let mut waited = false;
         std::future::poll_fn(|cx| {
@@ -219,7 +219,7 @@ impl WakerStore {
     }
 }
 
-/// Uses a handle whose runtime may be gone: every call returns or panics with a message, and none hangs.
+/// Uses a handle whose runtime may be gone. Every call must return or panic with a message, and none may hang.
 pub fn use_handle(handle: &Handle, rng: &mut TestRng, drops: &Drops) {
     match rng.below(5) {
         0 => {

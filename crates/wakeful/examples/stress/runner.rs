@@ -15,18 +15,18 @@ use super::rng::TestRng;
 use super::round::{Round, hide_expected_panics};
 use super::watchdog;
 
-/// When to stop.
+/// When the runner stops.
 #[derive(Clone, Copy)]
 pub enum Amount {
     Rounds(u64),
     Time(Duration),
 }
 
-/// The figures of a kind whose rounds have all passed.
+/// The counts of a kind whose rounds have all passed.
 pub struct Passed {
     pub rounds: u64,
     pub counts: BTreeMap<&'static str, u64>,
-    /// Allocations in use after the first rounds and after the last ones.
+    /// The allocations in use after the first rounds and after the last ones.
     pub allocations: (usize, usize),
 }
 
@@ -36,17 +36,17 @@ pub struct Failed {
     pub repeat: String,
 }
 
-/// The command that repeats one round of a kind.
+/// Returns the command that repeats one round of a kind.
 pub fn repeat_line(kind: &Kind, seed: u64) -> String {
     format!("cargo xtask stress --kind {} --seed {seed} --rounds 1", kind.name)
 }
 
-/// The seed of the round after the one with this seed.
+/// Returns the seed of the next round.
 fn next_seed(seed: u64) -> u64 {
     TestRng::new(seed).branch().below(usize::MAX) as u64
 }
 
-/// Has wakeful start what it keeps for the whole process.
+/// Makes wakeful start its process-wide threads and state.
 fn warm_up() {
     for builder in [&mut Builder::new_current_thread(), &mut Builder::new_multi_thread()] {
         let runtime = builder.enable_all().dump_on_signal(true).build().unwrap();
@@ -54,7 +54,7 @@ fn warm_up() {
     }
 }
 
-/// Runs rounds until `amount` is reached or one fails. `on_round` is told the seed before each.
+/// Runs rounds until `amount` is reached or one fails. Calls `on_round` with the seed before each.
 pub fn run(
     kind: &Kind,
     mut seed: u64,
@@ -107,7 +107,7 @@ pub fn run(
     Ok(passed)
 }
 
-/// Waits until the process has nothing left of the round. The watchdog ends a wait without end.
+/// Waits until the process has no remains of the round. The watchdog ends an endless wait.
 fn settle(before: &ProcessState) {
     while let Some(excess) = before.excess() {
         watchdog::waits_for(format!("for the end of: {excess}"));
@@ -120,19 +120,19 @@ fn text_of(payload: &(dyn Any + Send)) -> String {
     text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("a panic without a text").to_owned()
 }
 
-/// The smallest number of allocations in each block of rounds. Caches grow to what the largest round needs, and a leak
+/// The smallest number of allocations in each block of rounds. Caches grow to the needs of the largest round; a leak
 /// grows with the number of rounds.
 struct Samples {
     blocks: Vec<usize>,
     in_block: usize,
 }
 
-/// Rounds in a block.
+/// The number of rounds in a block.
 const BLOCK: usize = 8;
 
 impl Samples {
     fn new() -> Self {
-        // Made once, so that the samples do not count themselves.
+        // Allocated once, so that the samples do not count themselves.
         Self { blocks: Vec::with_capacity(1 << 20), in_block: 0 }
     }
 
@@ -145,7 +145,7 @@ impl Samples {
         self.in_block = (self.in_block + 1) % BLOCK;
     }
 
-    /// The second block, if there is one, and the last full one.
+    /// Returns the second block, if there is one, and the last full block.
     fn ends(&self) -> (usize, usize) {
         let full = self.blocks.len() - usize::from(self.in_block > 0);
         let at = |index: usize| self.blocks.get(index).copied().unwrap_or(0);
@@ -154,7 +154,7 @@ impl Samples {
 
     fn check(&self) -> Result<(), String> {
         let (first, last) = self.ends();
-        // One allocation for every 64 rounds may be a cache; one for every round is a leak.
+        // One allocation per 64 rounds may be a cache; one per round is a leak.
         let allowed = 16 + self.blocks.len() * BLOCK / 64;
         if last > first + allowed {
             return Err(format!(

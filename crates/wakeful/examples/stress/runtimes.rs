@@ -1,4 +1,4 @@
-//! Runtimes end in seven ways while tasks of every sort are in them. Wakers, handles, join handles and destructors that
+//! Runtimes end in seven ways while they have tasks of every kind. Wakers, handles, join handles and destructors that
 //! panic, spawn and wake outlive them. Oracle: every future is dropped once, and every join handle resolves.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use wakeful::time::{interval, sleep};
 use super::rng::TestRng;
 use super::round::{Acts, Drops, Round, WakerStore, quiet_panic, use_handle};
 
-/// State that tasks and other threads share in a round.
+/// The state that tasks and other threads share in a round.
 #[derive(Clone)]
 struct Shared {
     handle: Handle,
@@ -23,7 +23,7 @@ struct Shared {
     mutex: Arc<Mutex<()>>,
 }
 
-/// Spawns a task that waits, works or panics, and whose destructor may do anything that safe code can.
+/// Spawns a task that waits, works or panics, and whose destructor may do anything that safe code can do.
 fn spawn(shared: &Shared, rng: &mut TestRng) -> JoinHandle<()> {
     let guard = destructor(shared, rng);
     let (choice, micros) = (rng.below(10), rng.below(400) as u64);
@@ -60,7 +60,7 @@ fn spawn(shared: &Shared, rng: &mut TestRng) -> JoinHandle<()> {
     })
 }
 
-/// A guard whose drop does something to the runtime, which may be ending or gone.
+/// Returns a guard whose drop uses the runtime, which may be ending or gone.
 fn destructor(shared: &Shared, rng: &mut TestRng) -> Acts<impl FnMut() + use<>> {
     let (shared, mut rng) = (shared.clone(), rng.branch());
     let choice = rng.below(8);
@@ -73,7 +73,7 @@ fn destructor(shared: &Shared, rng: &mut TestRng) -> Acts<impl FnMut() + use<>> 
     })
 }
 
-/// What another thread does to the runtime, before and after its end.
+/// Uses the runtime from another thread, before and after its end.
 fn disturb(shared: &Shared, aborts: &[AbortHandle], rng: &mut TestRng) {
     for _ in 0..rng.below(20) {
         match rng.below(4) {
@@ -85,7 +85,7 @@ fn disturb(shared: &Shared, aborts: &[AbortHandle], rng: &mut TestRng) {
     }
 }
 
-/// Lets the runtime work for a while.
+/// Lets the runtime work for some time.
 fn work(runtime: &Runtime, rng: &mut TestRng) {
     for _ in 0..rng.below(4) {
         let (tx, rx) = oneshot::channel();
@@ -133,7 +133,7 @@ pub fn round(round: &mut Round) {
         disturber.join().expect("another thread may use what outlives the runtime");
     }
     for join in joins {
-        // A task that waits when its runtime ends is cancelled; none stays without an end.
+        // A task that waits when its runtime ends is cancelled, so every join handle resolves.
         if let Err(error) = executor::block_on(join) {
             assert!(error.is_cancelled() || error.is_panic());
         }

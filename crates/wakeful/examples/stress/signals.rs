@@ -1,5 +1,5 @@
-//! Signals are raised while listeners come and go, on runtimes that end.
-//! Oracle: the signal wakes every listener that existed before it. A listener whose runtime has ended gets the end.
+//! Signals are raised while listeners come and go, on runtimes that end. Oracle: the signal wakes every listener that
+//! existed before it. A listener whose runtime has ended reports the end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -11,7 +11,7 @@ use wakeful::signal::unix::{Signal, SignalKind, signal};
 use super::rng::TestRng;
 use super::round::Round;
 
-/// SIGQUIT is the watchdog's, and SIGCHLD is ignored by its default.
+/// SIGQUIT belongs to the watchdog, and SIGCHLD is ignored by default.
 const SIGNALS: [i32; 4] = [libc::SIGUSR1, libc::SIGUSR2, libc::SIGWINCH, libc::SIGCHLD];
 
 fn listen(runtime: &Runtime, number: i32) -> Signal {
@@ -21,7 +21,7 @@ fn listen(runtime: &Runtime, number: i32) -> Signal {
 
 /// Sends a signal to the process or to the calling thread.
 fn raise(number: i32, rng: &mut TestRng) {
-    // SAFETY: the round has listened for the signal, so that it does not end the process.
+    // SAFETY: the round has listened for the signal, so the signal does not end the process.
     unsafe {
         if rng.one_in(2) {
             libc::raise(number);
@@ -34,7 +34,7 @@ fn raise(number: i32, rng: &mut TestRng) {
 pub fn round(round: &mut Round) {
     let mut runtimes: Vec<Runtime> = (0..1 + round.rng.below(3)).map(|_| round.runtime()).collect();
     let mut rng = round.rng.branch();
-    // From now on the process handles all of them, for good.
+    // From now on the process handles all of them permanently.
     for number in SIGNALS {
         drop(listen(&runtimes[0], number));
     }
@@ -73,7 +73,7 @@ pub fn round(round: &mut Round) {
                 assert_eq!(runtime.block_on(waits).unwrap(), Some(()), "signal {number} arrives");
             }
             _ => {
-                // Raised before the wait, on another thread.
+                // Raised on another thread, before the wait.
                 let mut rng = rng.branch();
                 thread::spawn(move || raise(number, &mut rng)).join().unwrap();
                 let received = runtime.block_on(listener.recv());
@@ -91,10 +91,10 @@ pub fn round(round: &mut Round) {
     if let Some(storm) = storm {
         storm.join().unwrap();
     }
-    // A signal that came before the end may still be there; after it comes the end.
+    // A signal from before the end may still be pending; the end follows it.
     for mut listener in kept {
         while futures::executor::block_on(listener.recv()).is_some() {}
     }
-    // Handlers stay: a signal that nothing listens for does not end the process.
+    // Handlers stay installed: a signal without listeners does not end the process.
     SIGNALS.into_iter().for_each(|number| raise(number, &mut rng));
 }

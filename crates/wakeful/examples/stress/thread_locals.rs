@@ -1,5 +1,6 @@
-//! Destructors of thread-locals use runtimes, tasks, timers, channels and local sets, before and after wakeful's own
-//! thread-locals are gone. Oracle: each destructor runs to its end, and what it spawned is dropped once.
+//! Destructors of thread-locals use runtimes, tasks, timers, channels and local sets, before and after the
+//! destruction of wakeful's own thread-locals. Oracle: each destructor completes, and its spawned tasks are dropped
+//! once.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use wakeful::time::sleep;
 use super::rng::TestRng;
 use super::round::{Drops, Round, WakerStore, returns, use_handle};
 
-/// What a destructor works with.
+/// The values that a destructor uses.
 struct Last {
     rng: TestRng,
     drops: Drops,
@@ -33,7 +34,8 @@ impl Drop for Last {
     fn drop(&mut self) {
         for _ in 0..1 + self.rng.below(4) {
             let choice = self.rng.below(12);
-            // Without its thread-locals, a call may panic with a message; a panic here would end the process.
+            // A call without its thread-locals may panic with a message. A panic that leaves the destructor would
+            // abort the process.
             returns(|| self.act(choice));
         }
         returns(|| drop(self.runtime.take()));
@@ -78,13 +80,14 @@ impl Last {
 }
 
 thread_local! {
-    /// Sets with a task that was never polled.
+    /// Sets that hold a task which was never polled.
     static SETS: RefCell<Vec<LocalSet>> = const { RefCell::new(Vec::new()) };
     static FIRST: RefCell<Vec<Last>> = const { RefCell::new(Vec::new()) };
     static SECOND: RefCell<Vec<Last>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Fills the thread-locals, with wakeful's own used before, between or after: the last used is destroyed first.
+/// Fills the thread-locals, and uses wakeful's own before, between or after them. The last one used is destroyed
+/// first.
 fn fill(lasts: [Last; 2], order: usize) {
     let [first, second] = lasts;
     let touch = |handle: &Handle| {
@@ -141,7 +144,7 @@ pub fn round(round: &mut Round) {
             }
             fill(lasts, order);
         };
-        // A thread of the program's own, or one of the runtime's pool, which ends with it.
+        // A plain thread, or a thread of the runtime's pool, which ends with the runtime.
         match rng.below(3) {
             0 => drop(runtime.spawn_blocking(thread)),
             _ => threads.push(thread::spawn(thread)),

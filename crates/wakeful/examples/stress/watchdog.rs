@@ -1,4 +1,4 @@
-//! Finds a round that hangs: prints what hangs and where, with the line that repeats it, and aborts the process.
+//! Detects a round that hangs: prints its state and the command that repeats it, and aborts the process.
 
 use std::fs;
 use std::io::Write;
@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 
 use super::round::lock;
 
-/// How long a round may take. The longest ones need seconds, on a busy machine and under the sanitizer.
+/// The time limit of a round. The longest ones need seconds, on a busy machine and under the sanitizer.
 const LIMIT: Duration = Duration::from_secs(180);
 
 struct TestRuntime {
     since: Instant,
     repeat: String,
-    /// What the runner waits for after the round.
+    /// The condition that the runner waits for after the round.
     waits_for: String,
 }
 
 static CURRENT: Mutex<Option<TestRuntime>> = Mutex::new(None);
 
-/// Starts the limit of the next round anew. `repeat` is the command that repeats the round.
+/// Restarts the time limit for the next round. `repeat` is the command that repeats the round.
 pub fn watch(repeat: String) {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
@@ -35,7 +35,7 @@ pub fn unwatch() {
     *lock(&CURRENT) = None;
 }
 
-/// Notes what the runner waits for, for the message.
+/// Records the condition that the runner waits for, for the message.
 pub fn waits_for(what: String) {
     if let Some(watched) = &mut *lock(&CURRENT) {
         watched.waits_for = what;
@@ -44,7 +44,7 @@ pub fn waits_for(what: String) {
 
 fn run() {
     loop {
-        // The watchdog looks once in a second; no test waits for it.
+        // The watchdog checks once per second; no test waits for it.
         thread::sleep(Duration::from_secs(1));
         let is_late =
             lock(&CURRENT).as_ref().is_some_and(|watched| watched.since.elapsed() > LIMIT);
@@ -60,15 +60,15 @@ fn abort() -> ! {
         print(format!("to repeat it: {}", watched.repeat));
     }
     print_threads();
-    // Every runtime of the stress prints its dump at SIGQUIT, on a thread that needs no worker.
+    // Every runtime of the stress prints its dump on SIGQUIT, from a thread that needs no worker.
     // SAFETY: sends a signal to this process, which handles it.
     unsafe { libc::kill(libc::getpid(), libc::SIGQUIT) };
-    // The dumps have this long to be printed before the process ends.
+    // The time for the dumps to be printed before the process ends.
     thread::sleep(Duration::from_secs(3));
     std::process::abort();
 }
 
-/// Prints each thread's name, state and place in the kernel.
+/// Prints each thread's name, kernel wait site (`wchan`) and system call.
 fn print_threads() {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return };
     for thread in threads.flatten() {
@@ -78,7 +78,7 @@ fn print_threads() {
     }
 }
 
-/// Prints a line to stderr, if that is still open: the process has to end in any case.
+/// Prints a line to stderr if it is still open. The process must end in any case.
 fn print(line: String) {
     _ = writeln!(std::io::stderr(), "{line}");
 }
