@@ -6,13 +6,13 @@
 //! ```
 //!
 //! The first line that a client sends is its name. After that, `/join ROOM`, `/rooms` and `/quit`
-//! are commands, and each other line goes to all clients in the room.
+//! are commands, and every other line goes to all clients in the room.
 //!
 //! What to look at:
 //!
-//! - [`serve`] accepts clients. [`close`] asks them to leave, and aborts those that do not.
+//! - [`serve`] accepts clients. [`close`] asks them to leave, and aborts clients that stay.
 //! - [`serve_client`] is one connection. It is generic over the stream, so a test needs no socket.
-//! - [`Seat`] is a client's place in a room. The drop of the seat leaves the room, so a client also
+//! - [`Seat`] is a client's place in a room. Dropping the seat leaves the room, so a client also
 //!   leaves if its task is aborted.
 
 use std::collections::BTreeMap;
@@ -32,18 +32,18 @@ use wakeful::time::{Instant, sleep, timeout};
 
 /// The longest line in bytes. A client that sends a longer one is disconnected.
 pub(crate) const MAX_LINE: usize = 1024;
-/// How many messages a client may lag behind its room before it misses some.
+/// The number of messages that a client may lag behind its room before it misses some.
 pub(crate) const BACKLOG: usize = 64;
 const LOBBY: &str = "lobby";
 
-/// How long the server waits for its clients.
+/// The time limits of the server for its clients.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// For the name of a new client.
     pub(crate) login: Duration,
     /// For the next line of a client.
     pub(crate) idle: Duration,
-    /// For a client that does not read what it is sent.
+    /// For a client to read a line that was sent to it.
     pub(crate) send: Duration,
     /// For all clients to leave after the shutdown began.
     pub(crate) grace: Duration,
@@ -56,12 +56,12 @@ impl Default for Limits {
     }
 }
 
-/// What all connections share.
+/// The state that all connections share.
 pub(crate) struct Server {
     limits: Limits,
     /// The rooms that have clients. The lock is never held across an `.await`.
     rooms: Mutex<BTreeMap<String, broadcast::Sender<Arc<str>>>>,
-    /// True once the shutdown has begun.
+    /// True after the shutdown has begun.
     closing: watch::Sender<bool>,
 }
 
@@ -70,7 +70,7 @@ impl Server {
         Arc::new(Self { limits, rooms: Mutex::default(), closing: watch::Sender::new(false) })
     }
 
-    /// Enters a room, which is made if it does not exist.
+    /// Enters a room, which is created if it does not exist.
     fn enter(&self, room: &str, name: &str) -> Seat<'_> {
         let mut rooms = self.rooms.lock().unwrap();
         let sender =
@@ -83,7 +83,7 @@ impl Server {
         seat
     }
 
-    /// The rooms and the number of clients in each, in one line.
+    /// Lists the rooms and the number of clients in each, in one line.
     fn list_rooms(&self) -> String {
         let rooms = self.rooms.lock().unwrap();
         let list: Vec<String> = rooms
@@ -122,7 +122,7 @@ impl Drop for Seat<'_> {
 
 /// Accepts clients until `shutdown` completes, then ends all connections.
 ///
-/// Returns how many clients were aborted because they did not leave in time.
+/// Returns the number of clients that were aborted because they did not leave in time.
 pub(crate) async fn serve(
     server: Arc<Server>,
     listener: TcpListener,
@@ -135,7 +135,7 @@ pub(crate) async fn serve(
             accepted = listener.accept() => match accepted {
                 Ok((stream, address)) => {
                     let server = server.clone();
-                    // The name is shown by a dump: Ctrl-\ prints one.
+                    // A dump shows the name; Ctrl-\ prints one.
                     let name = format!("client {address}");
                     let task = clients.build_task().name(&name).spawn(async move {
                         if let Err(error) = serve_client(&server, stream).await {
@@ -145,7 +145,7 @@ pub(crate) async fn serve(
                     task.expect("a runtime is there");
                 }
                 Err(error) => {
-                    // Out of descriptors, say. The next attempt would fail at once.
+                    // For example, no descriptors are left. The next attempt would fail at once.
                     eprintln!("accept: {error}");
                     sleep(Duration::from_millis(100)).await;
                 }
@@ -165,7 +165,7 @@ pub(crate) async fn serve(
 
 /// Asks all clients to leave, and aborts those that do not leave in time.
 ///
-/// Returns how many were aborted.
+/// Returns the number of aborted clients.
 pub(crate) async fn close(server: &Server, mut clients: JoinSet<()>) -> usize {
     server.closing.send_replace(true);
     let all_left = async { while clients.join_next().await.is_some() {} };
@@ -187,7 +187,7 @@ pub(crate) async fn serve_client(
     let mut closing = server.closing.subscribe();
     let farewell = wakeful::select! {
         farewell = talk(server, &mut reader, &mut writer) => farewell?,
-        // The other branch is dropped, wherever it is, and with it the seat.
+        // The other branch is dropped at its current await, and the seat with it.
         _ = closing.wait_for(|closing| *closing) => "* the server shuts down",
     };
     send(server, &mut writer, farewell).await?;
@@ -211,7 +211,7 @@ async fn talk(
         return Ok("* goodbye");
     }
     let mut seat = server.enter(LOBBY, &name);
-    // Made once, not in each round: messages of others must not put the time-out off.
+    // Created once, not in each round: messages from other clients must not postpone the time-out.
     let mut silence = pin!(sleep(idle));
     loop {
         wakeful::select! {
@@ -238,7 +238,7 @@ async fn talk(
     }
 }
 
-/// Sends a line. Fails if the client does not take it in time.
+/// Sends a line. Fails if the client does not read it in time.
 async fn send(
     server: &Server,
     writer: &mut (impl AsyncWrite + Unpin),
@@ -250,7 +250,7 @@ async fn send(
 
 /// Reads a line. Returns `None` at the end of the stream.
 ///
-/// Cancel safe, as long as the caller keeps `line`: it has what was read so far.
+/// Cancel safe if the caller keeps `line`, which has the bytes that were read so far.
 async fn read_line(
     reader: &mut (impl AsyncBufRead + Unpin),
     line: &mut Vec<u8>,

@@ -4,8 +4,8 @@
 //!
 //! - [`JobQueue::submit`] waits while the queue is full, so a producer cannot outrun the workers.
 //! - [`run_job`] tries a job several times, each time within a limit, and pauses longer after each
-//!   failure. It holds a worker's permit only while an attempt runs, not in the pauses.
-//! - [`JobQueue::shutdown`] refuses new jobs, lets the others finish, and aborts what is left after
+//!   failure. It holds a worker's permit only while an attempt runs, not during the pauses.
+//! - [`JobQueue::shutdown`] refuses new jobs, lets submitted jobs finish, and aborts the rest after
 //!   a limit.
 
 use std::fmt;
@@ -16,34 +16,34 @@ use wakeful::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use wakeful::task::{JoinError, JoinSet};
 use wakeful::time::{sleep, timeout};
 
-/// How a queue treats its jobs.
+/// The limits of a queue and its jobs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Config {
-    /// How many attempts run at a time.
+    /// The number of attempts that run at a time.
     pub(crate) workers: usize,
-    /// How many jobs may be in the queue: waiting, running, or between two attempts.
+    /// The number of jobs in the queue: waiting, running, or between two attempts.
     pub(crate) capacity: usize,
-    /// How often a job is tried.
+    /// The number of attempts per job.
     pub(crate) attempts: u32,
-    /// How long one attempt may take.
+    /// The time limit of one attempt.
     pub(crate) attempt_limit: Duration,
-    /// The pause after the first failure. It doubles after each.
+    /// The pause after the first failure. It doubles after each failure.
     pub(crate) backoff: Duration,
 }
 
 /// Why an attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// It may succeed the next time.
+    /// A later attempt may succeed.
     Temporary(String),
-    /// It will never succeed.
+    /// No attempt will succeed.
     Permanent(String),
 }
 
 /// Why a job has no output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum JobError {
-    /// All attempts failed, or one failed for good. This is the last reason.
+    /// All attempts failed, or one failed permanently. `reason` is the last failure.
     Failed { attempts: u32, reason: String },
     /// The queue was shut down first, or the job panicked.
     Aborted,
@@ -60,7 +60,7 @@ impl fmt::Display for JobError {
     }
 }
 
-/// The queue was shut down: it takes no more jobs.
+/// The error of `submit` after the queue was shut down.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Closed;
 
@@ -69,7 +69,7 @@ pub(crate) struct Ticket<T>(oneshot::Receiver<Result<T, JobError>>);
 
 impl<T> Ticket<T> {
     pub(crate) async fn output(self) -> Result<T, JobError> {
-        // The sender is gone without a word if the task was aborted or panicked.
+        // If the task was aborted or panicked, its sender was dropped without a value.
         self.0.await.unwrap_or(Err(JobError::Aborted))
     }
 }
@@ -77,7 +77,7 @@ impl<T> Ticket<T> {
 /// Runs jobs, a few at a time.
 pub(crate) struct JobQueue {
     config: Config,
-    /// One permit for each job that the queue has room for.
+    /// One permit for each free place in the queue.
     room: Arc<Semaphore>,
     /// One permit for each attempt that may run.
     workers: Arc<Semaphore>,
@@ -114,7 +114,7 @@ impl JobQueue {
         let job = run_job(self.config, self.workers.clone(), place, attempt, tell);
         let mut jobs = self.jobs();
         if self.room.is_closed() {
-            return Err(Closed); // since the permit was acquired; `shutdown` has counted the jobs
+            return Err(Closed); // closed after the permit was acquired; `shutdown` has counted the jobs
         }
         // A set keeps the results of its tasks until they are taken.
         while let Some(ended) = jobs.try_join_next() {
@@ -124,9 +124,9 @@ impl JobQueue {
         Ok(Ticket(told))
     }
 
-    /// Refuses new jobs, and waits for the others for at most `limit`.
+    /// Refuses new jobs, and waits for the submitted jobs for at most `limit`.
     ///
-    /// Returns how many jobs were aborted.
+    /// Returns the number of aborted jobs.
     pub(crate) async fn shutdown(&self, limit: Duration) -> usize {
         let mut jobs = {
             let mut jobs = self.jobs();
@@ -147,18 +147,18 @@ impl JobQueue {
     }
 }
 
-/// Prints why a job has panicked. Its ticket says only that it was aborted.
+/// Prints why a job panicked, because its ticket only reports an abort.
 fn print_panic(ended: Result<(), JoinError>) {
     if let Err(error) = ended {
         eprintln!("a job has ended early: {error}");
     }
 }
 
-/// Tries a job until it succeeds or has to be given up, and tells the ticket.
+/// Tries a job until it succeeds or fails permanently, and sends the result to its ticket.
 async fn run_job<T, F, A>(
     config: Config,
     workers: Arc<Semaphore>,
-    _place: OwnedSemaphorePermit, // given back when the job has ended, also by an abort or a panic
+    _place: OwnedSemaphorePermit, // released when the job ends, even by an abort or a panic
     attempt: F,
     tell: oneshot::Sender<Result<T, JobError>>,
 ) where
@@ -190,7 +190,7 @@ async fn run_job<T, F, A>(
     let _ = tell.send(output);
 }
 
-/// Stands in for a download. Page 13 does not exist, and two thirds of the pages need a retry.
+/// Simulates a download. Page 13 does not exist, and two thirds of the pages need a retry.
 async fn download(page: u32, attempt: u32) -> Result<usize, Failure> {
     sleep(Duration::from_millis(5)).await;
     match page {

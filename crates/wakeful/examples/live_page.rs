@@ -1,14 +1,13 @@
-//! A service to look at with the live page:
+//! A demo service for the live page:
 //!
 //! ```sh
 //! cargo run --release --example live_page                # prints the URL
 //! cargo run --release --example live_page -- deadlock    # two tasks wait for each other
 //! ```
 //!
-//! Arguments plant something to see, and several can be given. They are `deadlock`, `orphan`,
-//! `script` (a task whose name is HTML), `crowd` (100,000 idle tasks) and `blocked` (every worker
-//! is blocked for a minute). `runtimes` adds two more runtimes, and with `abort` the page may abort
-//! tasks.
+//! Each argument plants something to see, and several can be given: `deadlock`, `orphan`, `script`
+//! (a task whose name is HTML), `crowd` (100,000 idle tasks) and `blocked` (every worker is blocked
+//! for a minute). `runtimes` adds two more runtimes, and with `abort` the page may abort tasks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,7 +61,7 @@ fn named(name: &str) -> task::Builder<'_> {
     task::Builder::new().name(name)
 }
 
-/// An echo server with clients that send now and then, and a queue of jobs.
+/// An echo server with clients that send periodically, and a job queue.
 async fn serve() -> std::io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
@@ -137,7 +136,7 @@ fn block_workers() {
     }
 }
 
-/// Starts a runtime of its own, with a task that works now and then.
+/// Starts another runtime, with a task that works periodically.
 fn add_runtime(name: &'static str) -> std::io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().name(name).build()?;
     let work = async {

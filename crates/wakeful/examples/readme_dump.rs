@@ -1,4 +1,4 @@
-//! The program whose dump README and docs/WHY.md show. `WAKEFUL_DUMP_AFTER=500ms` prints it, Ctrl-C ends it.
+//! The program whose dump README and docs/WHY.md show. `WAKEFUL_DUMP_AFTER=500ms` prints it; Ctrl-C ends it.
 
 use std::{sync::Arc, thread, time::Duration};
 use wakeful::io::AsyncReadExt;

@@ -1,8 +1,8 @@
 //! Shows the gallery of bugs: `cargo run --example gallery` all of them, `… gallery abba` one.
 //!
-//! Each bug runs in a process and a runtime of its own, and its report is printed. A process of its own
-//! is needed: wakeful ends a stuck `block_on` only if the process has no other threads.
-//! `docs/WHY.md` explains each report.
+//! Each bug runs in its own process and runtime, and its report is printed. It needs its own process,
+//! because wakeful ends a stuck `block_on` only if the process has no other threads. `docs/WHY.md`
+//! explains each report.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ mod gallery;
 use gallery::Twin::Buggy;
 use gallery::{stalls, waits};
 
-/// Plants a bug.
+/// A function that plants a bug in a runtime.
 type Plant = fn(&Runtime, Arc<AtomicBool>);
 
 macro_rules! waiting {
@@ -35,7 +35,7 @@ fn bugs() -> Vec<(&'static str, Plant)> {
     )
     .into();
     bugs.push(("everything_asleep", |rt, _| {
-        // It ends with a panic, whose message is the report.
+        // It ends with a panic whose message is the report.
         let ends = || rt.block_on(waits::everything_asleep(Buggy));
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(ends));
     }));

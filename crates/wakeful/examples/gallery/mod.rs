@@ -5,7 +5,7 @@ pub mod waits;
 
 use wakeful::task::{self, JoinHandle};
 
-/// Which version of a program runs.
+/// The version of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Twin {
     Buggy,

@@ -1,4 +1,4 @@
-//! Bugs of tasks that do not yield their thread.
+//! Bugs of tasks that block their thread.
 
 use std::future::poll_fn;
 use std::hint::black_box;
@@ -15,8 +15,8 @@ use wakeful::time::{MissedTickBehavior, interval, sleep};
 
 use super::{Twin, named};
 
-/// Blocks the threads of all workers in a sleep. A ticker and an echo server go on.
-/// Returns how often the ticker ticked and the server answered in that time.
+/// Blocks the threads of all workers in a sleep, while a ticker and an echo server keep
+/// running. Returns how often the ticker ticked and the server answered in that time.
 pub async fn sleeping_with_the_thread(
     twin: Twin,
     workers: usize,
@@ -38,7 +38,7 @@ pub async fn sleeping_with_the_thread(
     let count = echoes.clone();
     let client = named("client", async move {
         let mut byte = [7];
-        // Until the server is gone.
+        // Runs until the server is gone.
         while stream.write_all(&byte).await.is_ok() && stream.read_exact(&mut byte).await.is_ok() {
             count.fetch_add(1, Relaxed);
         }
@@ -46,7 +46,7 @@ pub async fn sleeping_with_the_thread(
     let count = ticks.clone();
     let ticker = named("ticker", async move {
         let mut every = interval(Duration::from_millis(10));
-        // What is missed is lost.
+        // Missed ticks are skipped.
         every.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
             every.tick().await;
@@ -78,7 +78,7 @@ pub async fn sleeping_with_the_thread(
     (after.0 - before.0, after.1 - before.1)
 }
 
-/// Computes without ever awaiting anything.
+/// A CPU-bound loop without an await.
 #[inline(never)]
 pub fn digits_of_nothing(until: &AtomicBool) -> u64 {
     let mut sum = 0u64;
@@ -114,7 +114,7 @@ pub async fn a_self_waking_spinner(twin: Twin, until: Arc<AtomicBool>) {
                 .await;
             }
             Twin::Fixed => {
-                // It sleeps between two looks.
+                // The task sleeps between two checks.
                 while !until.load(Relaxed) {
                     sleep(Duration::from_millis(1)).await;
                 }

@@ -31,7 +31,7 @@ pub async fn pending_without_a_waker(twin: Twin) -> Vec<u32> {
     lines
 }
 
-/// Completes when it is rung. The buggy twin keeps the waker of its first poll only.
+/// A future that completes when it is rung. The buggy twin keeps only the waker of its first poll.
 struct Bell {
     shared: Arc<StdMutex<(bool, Option<Waker>)>>,
     twin: Twin,
@@ -52,7 +52,7 @@ impl Future for Bell {
     }
 }
 
-/// The future is polled by one task, and then handed to another.
+/// A future is polled by one task, and then passed to another.
 pub async fn a_future_that_moves(twin: Twin) -> Vec<u32> {
     let shared = Arc::new(StdMutex::new((false, None::<Waker>)));
     let (give, given) = oneshot::channel();
@@ -88,7 +88,7 @@ pub async fn a_future_that_moves(twin: Twin) -> Vec<u32> {
     lines
 }
 
-/// The sender of a hand-written channel. If it is dropped, it does not wake the receiver.
+/// The sender of a hand-written channel. In the buggy twin, its drop does not wake the receiver.
 struct Rung {
     waker: Arc<StdMutex<Option<Waker>>>,
     twin: Twin,
@@ -156,7 +156,7 @@ pub async fn abba(twin: Twin) -> Vec<u32> {
     lines.to_vec()
 }
 
-/// Waits until both are there, in the buggy twin.
+/// In the buggy twin, waits until both tasks hold their first lock.
 async fn meet(twin: Twin, step: &Semaphore) {
     while twin == Twin::Buggy && step.available_permits() < 2 {
         yield_now().await;
@@ -178,7 +178,7 @@ pub async fn locking_twice(twin: Twin) -> Vec<u32> {
     lines
 }
 
-/// A reader of a read-write lock that wants to write.
+/// A task that reads from a read-write lock locks it for writing.
 pub async fn reading_and_writing(twin: Twin) -> Vec<u32> {
     let lock = Arc::new(RwLock::new(0));
     let task = named("upgrader", async move {
@@ -210,8 +210,8 @@ pub async fn a_lock_held_across_a_join(twin: Twin) -> Vec<u32> {
     lines
 }
 
-/// Three tasks in a ring of channels with room for one, each passing on two messages for
-/// each that it gets.
+/// Three tasks in a ring of channels with a capacity of one. Each task sends two messages for each
+/// one that it receives.
 pub async fn a_ring_of_channels(twin: Twin) -> Vec<u32> {
     let (mut senders, mut receivers) = (Vec::new(), Vec::new());
     for _ in 0..3 {
@@ -246,7 +246,7 @@ pub async fn a_ring_of_channels(twin: Twin) -> Vec<u32> {
     lines
 }
 
-/// `select!` over a reference to a lock's future, and in the other branch the lock again.
+/// `select!` polls a reference to a lock's future, and its other branch locks again.
 pub async fn futurelock(twin: Twin) -> Vec<u32> {
     let lock = Arc::new(Mutex::new(0));
     let (held, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -287,7 +287,7 @@ pub async fn everything_asleep(twin: Twin) -> Vec<u32> {
     vec![]
 }
 
-/// A task that panics after its JoinHandle is gone.
+/// A task that panics after its JoinHandle was dropped.
 pub async fn an_unobserved_panic(twin: Twin) -> Vec<u32> {
     let task = named("unlucky", async move { panic!("the price is not a number") });
     let lines = vec![line!() - 1];

@@ -1,4 +1,4 @@
-//! Clocks of hosts that differ.
+//! Bugs of hosts whose clocks differ.
 
 use super::Twin;
 use std::sync::{Arc, Mutex};
@@ -11,16 +11,16 @@ const LEASE: Duration = Duration::from_secs(10);
 /// A storage to which only the holder of a lease may write.
 #[derive(Default)]
 struct Storage {
-    /// The token of the newest lease, and until when it holds.
+    /// The token of the newest lease, and the time until which it is valid.
     lease: Option<(u64, SystemTime)>,
     /// The token of the newest write.
     written: u64,
-    /// Whether a write of an older lease came after one of a newer lease.
+    /// Whether a write under an older lease came after one under a newer lease.
     has_stale_write: bool,
 }
 
 impl Storage {
-    /// Grants a lease, unless another one holds by the clock of the caller.
+    /// Grants a lease, unless another one is valid by the caller's clock.
     fn acquire(&mut self) -> Option<(u64, SystemTime)> {
         let now = system_time();
         let number = match self.lease {
@@ -32,7 +32,7 @@ impl Storage {
         self.lease
     }
 
-    /// Writes for the holder of the lease with this token. The twin refuses an old token.
+    /// Writes for the holder of the lease with this token. The fixed twin refuses an old token.
     fn write(&mut self, token: u64, twin: Twin) {
         if token < self.written {
             if twin.is_fixed() {
@@ -44,7 +44,7 @@ impl Storage {
     }
 }
 
-/// Acquires leases, and writes while the own clock says that they hold.
+/// Acquires leases, and writes while they are valid by the own clock.
 async fn node(storage: Arc<Mutex<Storage>>, twin: Twin) {
     for _ in 0..20 {
         let lease = storage.lock().unwrap().acquire();

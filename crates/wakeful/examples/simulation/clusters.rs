@@ -1,4 +1,4 @@
-//! Hosts that are cut off, and hosts that come back.
+//! Bugs of hosts that are partitioned, and of hosts that restart.
 
 use super::Twin;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,17 +17,17 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// By term, the nodes that have been its leader.
+/// For each term, the nodes that were its leader.
 type Leaders = Arc<Mutex<BTreeMap<u8, BTreeSet<u8>>>>;
 
-/// A message between nodes: its kind, the term, the sender.
+/// A message between nodes: kind, term, sender.
 type Message = [u8; 3];
 const ASK: u8 = 0;
 const GRANT: u8 = 1;
 const REFUSE: u8 = 2;
 const LEAD: u8 = 3;
 
-/// A node that votes once per term, and asks for votes when it has not heard of a leader.
+/// A node that votes once per term, and asks for votes when it has not heard from a leader.
 async fn node(me: u8, leaders: Leaders, twin: Twin) -> io::Result<()> {
     let socket = UdpSocket::bind("0.0.0.0:70").await?;
     let to_all = async |message: Message| {
@@ -42,12 +42,12 @@ async fn node(me: u8, leaders: Leaders, twin: Twin) -> io::Result<()> {
         let mut message = [0; 3];
         match timeout(patience, socket.recv_from(&mut message)).await {
             Err(_) if leads => to_all([LEAD, term, me]).await?,
-            // It votes for itself.
+            // The node votes for itself.
             Err(_) => {
                 term += 1;
                 let (mut votes, mut answers) = (1, 1);
                 to_all([ASK, term, me]).await?;
-                // The others have this time to answer.
+                // The time that the other nodes have to answer.
                 sleep(ms(5)).await;
                 while let Ok((_, from)) = socket.try_recv_from(&mut message) {
                     match message {
@@ -80,9 +80,9 @@ async fn node(me: u8, leaders: Leaders, twin: Twin) -> io::Result<()> {
     }
 }
 
-/// Three nodes elect a leader. One of them may be cut off for a while.
+/// Three nodes elect a leader. One of them may be partitioned for a while.
 ///
-/// A node counts the votes of those that answer. The twin needs more than half of all.
+/// A node counts only the votes of the nodes that answer. The fixed twin needs more than half of all.
 pub async fn no_quorum(sim: Sim, twin: Twin) {
     let leaders = Leaders::default();
     let seen = leaders.clone();
@@ -106,10 +106,10 @@ pub async fn no_quorum(sim: Sim, twin: Twin) {
 
 const CLIENTS: u32 = 12;
 
-/// The requests of each client.
+/// The number of requests of each client.
 const REQUESTS: u32 = 4;
 
-/// Answers requests, in their order. Each takes 40 ms.
+/// Answers requests in order. Each one takes 40 ms.
 async fn server() -> io::Result<()> {
     let socket = Arc::new(UdpSocket::bind("0.0.0.0:80").await?);
     let (queue, mut queued) = mpsc::unbounded_channel();
@@ -130,7 +130,7 @@ async fn server() -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for the answer to a request until `deadline`.
+/// Waits for the answer to a request until `deadline`. Returns whether it came.
 async fn answer(socket: &UdpSocket, request: [u8; 4], deadline: Instant) -> bool {
     let mut number = [0; 4];
     while let Ok(received) = timeout_at(deadline, socket.recv(&mut number)).await {
@@ -141,9 +141,9 @@ async fn answer(socket: &UdpSocket, request: [u8; 4], deadline: Instant) -> bool
     false
 }
 
-/// Sends a request every second, and again if there is no answer within 200 ms.
+/// Sends a request every second, and repeats it if there is no answer within 200 ms.
 ///
-/// The twin waits before it sends again: twice as long each time.
+/// The fixed twin waits before it repeats the request, twice as long each time.
 async fn client(me: u32, answered: Arc<Mutex<u32>>, twin: Twin) {
     let socket = UdpSocket::bind("0.0.0.0:0").await.unwrap();
     sleep(ms(80 * u64::from(me))).await;
@@ -167,8 +167,9 @@ async fn client(me: u32, answered: Arc<Mutex<u32>>, twin: Twin) {
     }
 }
 
-/// 12 clients need half of what a server can do. It is down for up to 1.4 s, and then all of them
-/// send their requests again and again: the server answers requests that no client waits for any more.
+/// 12 clients need half of a server's capacity. The server is down for up to 1.4 s, and then all
+/// clients keep repeating their requests: the server answers requests for which no client waits any
+/// more.
 pub async fn retry_storm(sim: Sim, twin: Twin) {
     let server = sim.host("server", server);
     sleep(ms(1)).await;

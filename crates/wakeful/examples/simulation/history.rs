@@ -1,4 +1,4 @@
-//! The history of a register, and whether it is linearizable.
+//! Checks that the history of a register is linearizable.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,16 +7,16 @@ use std::time::Duration;
 /// A read or a write of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// The value that it writes, or `None` if it reads.
+    /// The value that the operation writes, or `None` if it reads.
     pub written: Option<u64>,
-    /// The value that it has read.
+    /// The value that the operation read.
     pub read: Option<u64>,
     pub began: Duration,
-    /// `None` if the client does not know whether it has happened.
+    /// `None` if the client does not know whether the operation took effect.
     pub ended: Option<Duration>,
 }
 
-/// What several clients have done.
+/// The operations of several clients.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     operations: Vec<Operation>,
@@ -24,17 +24,17 @@ pub struct History {
 
 impl History {
     pub fn add(&mut self, operation: Operation) {
-        // A read that has failed says nothing.
+        // A failed read has no result to check.
         if operation.written.is_some() || operation.ended.is_some() {
             self.operations.push(operation);
         }
     }
 
-    /// Returns whether there is an order of the operations in which each read returns what was written
-    /// last, at first 0, and in which none comes before one that had ended when it began.
+    /// Returns whether some order of the operations explains all results: each read returns the value of
+    /// the last write, at first 0, and no operation precedes one that had ended when it began.
     ///
-    /// Tries all orders, one operation after the other. What can follow depends on the set of the
-    /// operations done and on the value of the register only, so no such pair is tried twice.
+    /// Tries all orders, one operation at a time. The possible continuations depend only on the set of
+    /// operations done and on the register's value, so no such pair is tried twice.
     pub fn is_linearizable(&self) -> bool {
         let operations = self.relevant();
         let mut seen = BTreeSet::new();
@@ -46,7 +46,7 @@ impl History {
                 it.began <= deadline && (it.written.is_some() || it.read == Some(value))
             };
             let possible = || open().filter(|(_, it)| is_possible(it));
-            // A read that is possible changes nothing, so it comes first without loss.
+            // A possible read changes nothing, so it is enough to try it first.
             let read = possible().find(|(_, it)| it.written.is_none());
             let len = if read.is_some() { 1 } else { usize::MAX };
             for (at, next) in read.into_iter().chain(possible()).take(len) {
@@ -61,8 +61,8 @@ impl History {
         false
     }
 
-    /// Returns the operations by their beginning, without writes that may never have happened: the client
-    /// does not know, and no other client has read the value.
+    /// Returns the operations ordered by start, except for writes that may never have happened: the
+    /// client does not know, and no client has read the value.
     fn relevant(&self) -> Vec<Operation> {
         let is_read =
             |value| self.operations.iter().any(|it| it.written.is_none() && it.read == value);

@@ -1,8 +1,8 @@
 //! Finds the bugs of the catalogue: `cargo run --example simulation` all of them, `… simulation abba` one.
 //! `… simulation register` finds the bugs of a replicated register.
 //!
-//! For each bug it prints the failure, and then runs the fixed version under as many seeds as
-//! `WAKEFUL_TWINS` says, or 1,000. `docs/SIMULATION.md` explains the text.
+//! For each bug, this prints the failure, and then runs the fixed version under 1,000 seeds, or as many as
+//! `WAKEFUL_TWINS` requests. `docs/SIMULATION.md` explains the text.
 
 #[path = "mod.rs"]
 mod catalogue;

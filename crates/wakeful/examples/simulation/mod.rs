@@ -11,7 +11,7 @@ pub mod waits;
 use std::pin::Pin;
 use wakeful::sim::Sim;
 
-/// Which version of a program runs.
+/// The version of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Twin {
     Buggy,

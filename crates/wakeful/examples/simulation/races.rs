@@ -1,4 +1,4 @@
-//! Results that depend on the order of the tasks.
+//! Bugs whose results depend on the order of the tasks.
 
 use super::Twin;
 use std::sync::Arc;
@@ -7,9 +7,10 @@ use wakeful::sim::Sim;
 use wakeful::sync::{Mutex, mpsc};
 use wakeful::task::spawn_local;
 
-/// One task creates an account, another one pays into it. The receiver expects the account first.
+/// One task creates an account, and another one pays into it. The receiver expects the account
+/// first.
 ///
-/// The twin sends both messages through one task.
+/// The fixed twin sends both messages from one task.
 pub async fn order_across_senders(_sim: Sim, twin: Twin) {
     let (create, mut messages) = mpsc::channel(4);
     let pay = create.clone();
@@ -31,7 +32,7 @@ pub async fn order_across_senders(_sim: Sim, twin: Twin) {
     }
 }
 
-/// An account, with a log of what is done to it.
+/// An account with a log of its deposits.
 struct Account {
     balance: AtomicU32,
     deposits: AtomicU32,
@@ -52,9 +53,9 @@ impl Account {
     }
 }
 
-/// Two tasks read a balance, write a line, and write the new balance.
+/// Two tasks read a balance, write a log line, and write the new balance.
 ///
-/// The twin holds a lock meanwhile.
+/// The fixed twin holds a lock while it does so.
 pub async fn lost_update(sim: Sim, twin: Twin) {
     let (log, mut lines) = mpsc::channel(10);
     let (balance, deposits) = (AtomicU32::new(0), AtomicU32::new(0));

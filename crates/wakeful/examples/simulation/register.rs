@@ -1,9 +1,9 @@
-//! A register that five hosts replicate, in the manner of Raft, and a check that it is linearizable.
+//! A register that five hosts replicate in the manner of Raft, and a check that it is linearizable.
 //!
 //! The leader of a term has the votes of three hosts. Each read and each write makes a new version of the
-//! register, numbered by term and index. It is done when three hosts have stored it. A host votes
-//! once per term, and only for a candidate whose version is not older than its own. So the new leader
-//! has all that was done, and writes it again under its own term first.
+//! register, numbered by term and index. The operation is done when three hosts have stored the version.
+//! A host votes once per term, and only for a candidate whose version is not older than its own. So a new
+//! leader has the results of all completed operations, and first writes them again under its own term.
 
 use super::history::{History, Operation};
 use std::cell::Cell;
@@ -23,11 +23,11 @@ const HOSTS: usize = 5;
 const END: Duration = Duration::from_millis(1_200);
 const QUORUM: usize = HOSTS / 2 + 1;
 
-/// How a leader is elected.
+/// The election rule of a leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Election {
     Correct,
-    /// A host votes for a candidate whose version is older than its own.
+    /// A host may vote for a candidate whose version is older than its own.
     OldVersion,
     /// A candidate needs the votes of more than half of the hosts that answer.
     NoQuorum,
@@ -37,7 +37,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A version of the register. The one with the greater term is newer, then that with the greater index.
+/// A version of the register, ordered by term, then by index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Version {
     term: u64,
@@ -45,7 +45,7 @@ struct Version {
     value: u64,
 }
 
-/// What a host stores, and finds after a restart.
+/// The state that a host stores on disk, which survives restarts.
 #[derive(Debug, Default)]
 struct Disk {
     term: u64,
@@ -53,7 +53,7 @@ struct Disk {
     version: Version,
 }
 
-/// A message: its kind, the term and the number of the sender, and a version.
+/// A message: kind, term and number of the sender, and a version.
 ///
 /// An answer has the kind [`YES`] or [`NO`].
 #[derive(Clone, Copy, Debug)]
@@ -90,14 +90,14 @@ impl Message {
     }
 }
 
-/// A host that is up.
+/// A running host.
 struct Node {
     me: u64,
     election: Election,
     disk: Arc<Mutex<Disk>>,
-    /// The term that this host leads.
+    /// The term in which this host is the leader, or `None`.
     leads: Cell<Option<u64>>,
-    /// When it has last heard of a leader or a candidate.
+    /// When the host last heard from a leader or a candidate.
     heard: Cell<Instant>,
     /// The connections to the other hosts.
     links: [AsyncMutex<Option<TcpStream>>; HOSTS],
@@ -106,7 +106,7 @@ struct Node {
 }
 
 impl Node {
-    /// Begins a newer term, as a follower.
+    /// Enters a newer term as a follower.
     fn see_term(&self, disk: &mut Disk, term: u64) {
         if term > disk.term {
             (disk.term, disk.vote) = (term, None);
@@ -151,7 +151,7 @@ impl Node {
         Some(answer)
     }
 
-    /// Asks all other hosts. Returns whether enough of them agree; with itself, three hosts have to.
+    /// Asks all other hosts. Returns whether a quorum agrees, this host included.
     async fn ask_all(self: &Rc<Self>, message: Message) -> bool {
         let mut asked = JoinSet::new();
         for host in (0..HOSTS).filter(|host| *host as u64 != self.me) {
@@ -172,7 +172,7 @@ impl Node {
 
     /// Makes the next version, with a new value if there is one, and stores it on three hosts.
     ///
-    /// Returns the value, or `None` if the host does not lead or does not know whether it is stored.
+    /// Returns the value, or `None` if the host is not the leader or does not know whether it is stored.
     async fn propose(self: &Rc<Self>, value: Option<u64>) -> Option<u64> {
         let _proposing = self.proposing.lock().await;
         let term = self.leads.get()?;
@@ -187,7 +187,7 @@ impl Node {
         is_stored.then_some(version.value)
     }
 
-    /// Asks for votes when it has not heard of a leader, and sends versions while it leads.
+    /// Asks for votes after a time without a leader, and sends versions while it is the leader.
     async fn elect(self: Rc<Self>) {
         loop {
             if self.leads.get().is_some() {
@@ -207,7 +207,7 @@ impl Node {
                 disk.vote = Some(self.me);
                 Message { kind: VOTE, term, sender: self.me, version: disk.version }
             };
-            // A host that could not be reached may answer now.
+            // A host that could not be reached before may answer now.
             for _ in 0..3 {
                 let has_won = self.ask_all(message).await;
                 let term = self.disk.lock().unwrap().term;
@@ -223,7 +223,7 @@ impl Node {
         }
     }
 
-    /// Answers the requests of one connection.
+    /// Serves the requests of one connection.
     async fn serve(self: Rc<Self>, mut stream: TcpStream) -> io::Result<()> {
         loop {
             let asked = Message::receive(&mut stream).await?;
@@ -232,7 +232,7 @@ impl Node {
                 _ if self.leads.get().is_none() => Message { kind: NO, ..asked },
                 _ => {
                     let value = (asked.kind == WRITE).then_some(asked.version.value);
-                    // The client cannot know either: the connection ends.
+                    // The client cannot know the result either, so the connection ends.
                     let Some(value) = self.propose(value).await else { return Ok(()) };
                     Message { kind: YES, version: Version { value, ..asked.version }, ..asked }
                 }
@@ -261,9 +261,9 @@ async fn node(me: u64, disk: Arc<Mutex<Disk>>, election: Election) -> io::Result
     }
 }
 
-/// Sends a request to one host after the other, until one of them leads.
+/// Sends a request to one host after the other, until one is the leader.
 ///
-/// Returns `None` if it is not known whether the request is done.
+/// Returns `None` if the client cannot know whether the request is done.
 async fn request(hint: &mut usize, message: Message) -> Option<u64> {
     loop {
         let host = format!("n{hint}:70");
@@ -287,17 +287,17 @@ async fn request(hint: &mut usize, message: Message) -> Option<u64> {
     }
 }
 
-/// A client, and what all clients have done.
+/// A client, with the history that all clients share.
 struct Client {
     sim: Sim,
     me: u64,
-    /// The host that led last.
+    /// The host that was the leader last.
     hint: usize,
     history: Arc<Mutex<History>>,
 }
 
 impl Client {
-    /// Writes a value, or reads. Returns whether it is known to be done.
+    /// Reads, or writes a value. Returns whether the operation is known to be done.
     async fn operate(&mut self, written: Option<u64>) -> bool {
         let kind = if written.is_some() { WRITE } else { READ };
         let version = Version { value: written.unwrap_or(0), ..Version::default() };
@@ -309,7 +309,7 @@ impl Client {
         ended.is_some()
     }
 
-    /// Reads and writes until the end. Each written value is another one.
+    /// Reads and writes until the end. Each written value is unique.
     async fn run(mut self) {
         for number in 1.. {
             sleep(ms(10 + 10 * sim::choose(10))).await;
@@ -322,7 +322,7 @@ impl Client {
     }
 }
 
-/// Stops, cuts off and slows down hosts until `end`.
+/// Restarts, kills, partitions, pauses and slows down hosts until `end`.
 async fn break_things(sim: &Sim, hosts: &[Host], end: Duration) {
     while sim.elapsed() < end {
         sleep(ms(20 + 10 * sim::choose(16))).await;
@@ -349,7 +349,7 @@ async fn break_things(sim: &Sim, hosts: &[Host], end: Duration) {
     }
 }
 
-/// Three clients read and write a register, while hosts fail. Then the history must be linearizable.
+/// Three clients read and write a register while hosts fail. The history must be linearizable.
 pub async fn register(sim: Sim, election: Election) {
     let hosts: Vec<Host> = (0..HOSTS as u64)
         .map(|me| {
@@ -368,7 +368,7 @@ pub async fn register(sim: Sim, election: Election) {
     for client in clients {
         client.await;
     }
-    // All hosts are up again, so there is a leader in the end.
+    // All hosts are up again, so a leader is elected in the end.
     let mut last = client(4);
     while !last.operate(None).await {}
     let history = history.lock().unwrap();

@@ -1,4 +1,4 @@
-//! Streams of bytes that are taken for messages.
+//! Bugs of programs that confuse byte streams with messages.
 
 use super::Twin;
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use wakeful::sim::Sim;
 use wakeful::task::spawn_local;
 use wakeful::time::{interval, sleep, timeout};
 
-/// The time that the servers take to listen.
+/// The time after which the servers listen.
 const START: Duration = Duration::from_millis(1);
 
 /// A sensor sends a number and a value, 20 times.
@@ -26,9 +26,10 @@ async fn sensor() -> io::Result<()> {
     Ok(())
 }
 
-/// A collector reads the values of a sensor. It also does something every 25 ms. If that comes between
-/// the parts of a value, `read_exact` is dropped with the bytes that it has read.
+/// A collector reads the values of a sensor, and does other work every 25 ms. If that happens between
+/// the parts of a value, `read_exact` is dropped together with the bytes that it has read.
 ///
+/// The fixed twin calls `read`, and keeps the number of bytes outside of `select!`.
 /// The twin calls `read`, and keeps the number of bytes outside of `select!`.
 pub async fn read_exact_in_select(sim: Sim, twin: Twin) {
     sim.host("sensor", sensor);
@@ -57,9 +58,10 @@ pub async fn read_exact_in_select(sim: Sim, twin: Twin) {
     }
 }
 
-/// Two commands, each in one `write_all`, and what a server makes of them.
+/// A client sends two commands, each in one `write_all`.
 ///
-/// The server takes what one `read` returns for one command. The twin reads up to the end of the line.
+/// The server takes the result of one `read` for one command. The fixed twin reads to the end of the
+/// line.
 pub async fn one_read_one_message(sim: Sim, twin: Twin) {
     let server = sim.client("server", async move {
         let listener = TcpListener::bind("0.0.0.0:80").await?;
@@ -90,11 +92,11 @@ pub async fn one_read_one_message(sim: Sim, twin: Twin) {
     assert!(commands == ["create bob", "pay bob 10"], "other commands than those that were sent");
 }
 
-/// What a bank keeps: it survives its connections.
+/// The state of a bank, which survives its connections.
 #[derive(Default)]
 struct Bank {
     balance: u32,
-    /// The numbers of the payments that were made.
+    /// The numbers of all payments that were made.
     made: BTreeSet<u32>,
 }
 
@@ -128,9 +130,9 @@ async fn pay(number: u32) -> io::Result<u32> {
     stream.read_u32().await
 }
 
-/// A client repeats a payment if no answer comes within 100 ms. A packet that is lost is 200 ms late.
+/// A client repeats a payment if no answer comes within 100 ms. A lost packet is 200 ms late.
 ///
-/// The twin knows the number of a payment that it has made.
+/// The fixed twin ignores a payment whose number it has seen before.
 pub async fn applied_twice(sim: Sim, twin: Twin) {
     sim.network().loss(0.05);
     let state = Arc::new(Mutex::new(Bank::default()));

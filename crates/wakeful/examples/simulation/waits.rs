@@ -1,4 +1,4 @@
-//! Tasks that wait for ever.
+//! Bugs of tasks that wait forever.
 
 use super::Twin;
 use std::cell::{Cell, RefCell};
@@ -21,7 +21,7 @@ struct Gate {
 
 /// Each visitor checks the gate, writes a line, and waits. The gate may open while the line is written.
 ///
-/// The twin creates `notified()` before the check: it sees every later `notify_waiters`.
+/// The fixed twin creates `notified()` before the check, so it sees every later `notify_waiters`.
 pub async fn lost_wakeup(_sim: Sim, twin: Twin) {
     let gate = Rc::new(Gate::default());
     let (log, mut lines) = mpsc::channel(10);
@@ -70,7 +70,7 @@ impl Parcel {
         }
     }
 
-    /// Keeps the waker of the first poll. The twin keeps that of the last one.
+    /// Keeps the waker of the first poll. The fixed twin keeps the waker of the last poll.
     fn poll(&self, cx: &mut Context<'_>, twin: Twin) -> Poll<u32> {
         if let Some(content) = self.content.take() {
             return Poll::Ready(content);
@@ -83,7 +83,7 @@ impl Parcel {
     }
 }
 
-/// One task looks whether a parcel is there, and lets another one wait for it.
+/// One task polls for a parcel once, and then spawns another task that waits for it.
 pub async fn stale_waker(_sim: Sim, twin: Twin) {
     let parcel = Rc::new(Parcel::default());
     let receive = |parcel: Rc<Parcel>| poll_fn(move |cx| parcel.poll(cx, twin));
@@ -103,7 +103,7 @@ pub async fn stale_waker(_sim: Sim, twin: Twin) {
     assert_eq!(looks.await.unwrap(), 5);
 }
 
-/// Two tasks take two locks: in two orders, or in one.
+/// Two tasks take two locks. The fixed twin takes them in the same order.
 pub async fn abba(_sim: Sim, twin: Twin) {
     let locks = Rc::new((Mutex::new(1), Mutex::new(2)));
     let other = locks.clone();
@@ -122,10 +122,10 @@ pub async fn abba(_sim: Sim, twin: Twin) {
     assert_eq!((one.await.unwrap(), two.await.unwrap()), (3, 3));
 }
 
-/// A task waits for a lock with a limit. After the limit it takes the lock itself, while its first future
-/// is still in the queue: the lock is passed to a future that no task polls.
+/// A task waits for a lock with a time limit. After the limit it locks again, while its first future is
+/// still in the queue. The lock is granted to that future, which no task polls.
 ///
-/// The twin drops the first future.
+/// The fixed twin drops the first future.
 pub async fn futurelock(_sim: Sim, twin: Twin) {
     let lock = Rc::new(Mutex::new(0));
     let other = lock.clone();

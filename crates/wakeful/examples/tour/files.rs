@@ -1,4 +1,4 @@
-//! Files: reads all files of a folder concurrently.
+//! A chapter that reads all files of a folder concurrently.
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +9,10 @@ use wakeful::time::{Duration, Instant};
 
 use crate::guide::{Guide, runtime};
 
-/// How many files there are.
+/// The number of files.
 const FILES: usize = 1_000;
 
-/// A folder that goes with all that is in it.
+/// A temporary folder, which is removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -23,7 +23,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A folder that stays in the temporary folder does no harm.
+        // A folder that is left in the temporary folder does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use wakeful::runtime::{Builder, Runtime};
 
-/// The tour is over by then, or something hangs.
+/// The time limit of the whole tour.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The chapter that is being shown.
+/// The number of the current chapter.
 static CHAPTER: AtomicUsize = AtomicUsize::new(0);
 
-/// Reports that no chapter asked for.
+/// The number of reports from chapters that expect none.
 static UNEXPECTED_REPORTS: AtomicUsize = AtomicUsize::new(0);
 
 pub struct Guide {
@@ -23,7 +23,7 @@ pub struct Guide {
     broken: Vec<String>,
 }
 
-/// The chapter that is being shown.
+/// The page of the current chapter.
 pub struct Page<'a> {
     title: &'a str,
     broken: &'a mut Vec<String>,
@@ -42,7 +42,7 @@ impl Guide {
         Self { started: Instant::now(), broken: Vec::new() }
     }
 
-    /// Shows one chapter. A panic in it counts as a promise that was not kept.
+    /// Shows one chapter. A panic in the chapter counts as a failed check.
     pub fn chapter(&mut self, title: &str, explanation: &str, show: impl FnOnce(&mut Page<'_>)) {
         let number = CHAPTER.fetch_add(1, Relaxed) + 1;
         println!("\n{number:>2}. {title}");
@@ -55,7 +55,7 @@ impl Guide {
         }
     }
 
-    /// Sums up; an error if any promise was broken.
+    /// Prints a summary. Returns failure if any check failed.
     pub fn farewell(mut self) -> ExitCode {
         let reports = UNEXPECTED_REPORTS.load(Relaxed);
         if reports > 0 {
@@ -83,7 +83,7 @@ impl Page<'_> {
         }
     }
 
-    /// Checks a promise.
+    /// Checks a promise, and records it if it is broken.
     pub fn expect(&mut self, holds: bool, promise: &str) {
         if !holds {
             println!("      ! not so: {promise}");
@@ -92,7 +92,7 @@ impl Page<'_> {
     }
 }
 
-/// A runtime for chapters that have nothing to report.
+/// Builds a runtime for chapters that expect no reports.
 pub fn runtime(workers: usize) -> Runtime {
     Builder::new_multi_thread()
         .worker_threads(workers)

@@ -1,9 +1,9 @@
 //! A guided run of the runtime: `cargo run --release --example tour`.
 //!
-//! Chapters 1 to 10 teach what a future, a waker, an executor and a timer are; their programs are in
-//! `programs.rs`. In chapters 11 to 13 tasks wait for each other, in 14 and 15 for the network, in 16
-//! for files. Chapter 17 and later show the strengths of the runtime; the last four are bugs that it
-//! reports. Each chapter checks what it shows. The tour ends with an error if a check fails.
+//! Chapters 1 to 10 teach futures, wakers, executors and timers; their programs are in `programs.rs`.
+//! In chapters 11 to 13 tasks wait for each other, in 14 and 15 for the network, in 16 for files.
+//! Chapter 17 and later show the strengths of the runtime; the last four are bugs that it reports.
+//! Each chapter checks what it shows. The tour returns an error if a check fails.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The tutorial programs: small hand-written futures that teach what a future, a waker and an executor are.
+//! The tutorial programs: small hand-written futures that teach futures, wakers and executors.
 //!
 //! The tour shows them. `tests/tutorial.rs` tests them on every kind of runtime.
 
@@ -11,14 +11,14 @@ use futures::channel::mpsc;
 use futures::future::BoxFuture;
 use futures::stream::StreamExt;
 
-/// A future is a state machine. This one takes two steps: it asks to be polled again, then it is done.
+/// A future is a state machine. This one takes two steps: it wakes itself, and then completes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum TwoStep {
     /// Not polled yet.
     Start,
-    /// Polled once; the wake-up is on its way.
+    /// Polled once, and woken.
     Halfway,
-    /// Gave its output.
+    /// Returned its output.
     Done,
 }
 
@@ -59,13 +59,13 @@ impl Future for Countdown {
     }
 }
 
-/// Counts how often the future inside is polled. Works around any future.
+/// Counts the polls of the future that it wraps.
 pub struct PollCounter<F> {
     inner: Pin<Box<F>>,
     polls: usize,
 }
 
-/// Wraps a future; the output comes with the number of polls it took.
+/// Wraps a future. The output comes with the number of polls.
 pub fn count_polls<F: Future>(future: F) -> PollCounter<F> {
     PollCounter { inner: Box::pin(future), polls: 0 }
 }
@@ -102,7 +102,7 @@ impl Bell {
             state.rung = true;
             state.listener.take()
         };
-        // Wakes outside the lock: the woken task may take the lock at once.
+        // Wakes outside of the lock, because the woken task may take the lock at once.
         if let Some(listener) = listener {
             listener.wake();
         }
@@ -115,20 +115,20 @@ impl Bell {
             return Poll::Ready(());
         }
         match &mut state.listener {
-            Some(waker) => waker.clone_from(cx.waker()), // clones only if it is another task's
+            Some(waker) => waker.clone_from(cx.waker()), // clones only if the waker belongs to another task
             empty => *empty = Some(cx.waker().clone()),
         }
         Poll::Pending
     }
 }
 
-/// Ready when another thread rings its bell. The future may move from task to task meanwhile.
+/// A future that is ready when another thread rings its bell. It may move between tasks.
 pub struct Delay {
     bell: Arc<Bell>,
 }
 
 impl Delay {
-    /// Starts a thread that calls `until`, which blocks as long as it likes, and then wakes the future.
+    /// Starts a thread that calls `until`, which may block, and then wakes the future.
     pub fn new(until: impl FnOnce() + Send + 'static) -> Self {
         let bell = Arc::new(Bell::default());
         let theirs = bell.clone();
@@ -148,7 +148,7 @@ impl Future for Delay {
     }
 }
 
-/// An event that happens once, and that any number of tasks can wait for.
+/// A one-time event for which any number of tasks can wait.
 #[derive(Clone, Default)]
 pub struct Event {
     shared: Arc<Mutex<EventState>>,
@@ -171,7 +171,7 @@ impl Event {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits until it has happened.
+    /// Waits until the event has happened.
     pub async fn wait(&self) {
         std::future::poll_fn(|cx| {
             let mut state = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -187,9 +187,9 @@ impl Event {
     }
 }
 
-/// Two futures, of which the first to be ready wins; the other is dropped, and that is how it is cancelled.
+/// A race of two futures. The first to be ready wins; the other one is dropped, and thereby cancelled.
 pub struct Race<A, B> {
-    /// None once there is a winner.
+    /// `None` after the race has ended.
     racers: Option<Racers<A, B>>,
 }
 
@@ -224,7 +224,7 @@ where
     }
 }
 
-/// The mini-executor: runs whatever its spawners send, and is done when all spawners are gone and all tasks too.
+/// The mini-executor: runs the futures that its spawners send, until all spawners and tasks are gone.
 pub struct Executor {
     incoming: mpsc::UnboundedReceiver<BoxFuture<'static, ()>>,
 }
@@ -235,21 +235,21 @@ pub struct Spawner {
     outgoing: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
 }
 
-/// The two ends of a mini-executor.
+/// Creates the two ends of a mini-executor.
 pub fn new_executor_and_spawner() -> (Executor, Spawner) {
     let (outgoing, incoming) = mpsc::unbounded();
     (Executor { incoming }, Spawner { outgoing })
 }
 
 impl Spawner {
-    /// Has the executor run `future` as a task of its own.
+    /// Spawns `future` on the executor.
     pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
         self.outgoing.unbounded_send(Box::pin(future)).expect("the executor is still there");
     }
 }
 
 impl Executor {
-    /// Runs to the end; says how many tasks there were.
+    /// Runs until all tasks have ended, and returns their number.
     pub async fn run(mut self) -> usize {
         let mut tasks = Vec::new();
         // Ends when the last spawner is dropped.

@@ -1,4 +1,4 @@
-//! A simulation: a bug that one order of many shows.
+//! A chapter on simulation: finds a bug that appears in one of many orders.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use wakeful::time::sleep;
 
 use crate::guide::{Guide, Page};
 
-/// Returns whether the tour was started with a command that this chapter prints.
+/// Returns whether the tour was started by a command that this chapter prints.
 pub fn is_repeated() -> bool {
     ["WAKEFUL_SIM_SEED", "WAKEFUL_SIM_REPLAY"].iter().any(|name| std::env::var_os(name).is_some())
 }
@@ -24,7 +24,8 @@ pub fn chapters(guide: &mut Guide) {
     );
 }
 
-/// A server sends a message after half an hour, and a client takes what one read returns for all of it.
+/// A server sends a message after half an hour. A client takes the result of one read for the whole
+/// message.
 async fn one_read_one_message(sim: Sim) {
     sim.host("server", || async {
         let listener = TcpListener::bind("0.0.0.0:80").await?;
@@ -48,7 +49,7 @@ fn simulation(page: &mut Page<'_>) {
     let text = error.to_string();
     page.expect(text.contains("half a message"), "the run fails as the program says");
     if is_repeated() {
-        // One run is not shrunk.
+        // A repeated run is not shrunk.
         return;
     }
     page.expect(text.contains("is short"), "the short read is named");

@@ -82,7 +82,7 @@ fn orphans(page: &mut Page<'_>) {
         .build()
         .expect("the system has threads to give");
 
-    // The classical mistake: Pending without a thought for the waker.
+    // The classic mistake: returns `Pending` without storing the waker.
     let forgetful = async {
         yield_now().await;
         poll_fn(|_cx| Poll::<()>::Pending).await;
@@ -100,7 +100,7 @@ fn orphans(page: &mut Page<'_>) {
     );
     page.expect(orphan.spawned_at().file().ends_with("strengths.rs"), "with its spawn location");
 
-    // The waker was kept, and lost later, by a thread that has nothing to do with the runtime.
+    // The waker was stored, and later dropped by a thread outside of the runtime.
     let (keep, kept) = mpsc::channel::<Waker>();
     let waiting = rt.spawn(poll_fn(move |cx| {
         keep.send(cx.waker().clone()).expect("the guide listens");

@@ -149,7 +149,7 @@ fn delay(page: &mut Page<'_>, rt: &Runtime) {
 fn delays(page: &mut Page<'_>, rt: &Runtime) {
     const DELAY: Duration = Duration::from_millis(20);
     let started = Instant::now();
-    // The thread has nothing to do but to wait for its time.
+    // A thread that only sleeps.
     let by_hand = Delay::new(|| thread::sleep(DELAY));
     let ((), polls) = rt.block_on(rt.spawn(count_polls(by_hand))).unwrap();
     let took = started.elapsed();
@@ -208,7 +208,7 @@ fn event(page: &mut Page<'_>, rt: &Runtime) {
     page.expect(woken.iter().all(Result::is_ok), "all waiting tasks went on");
 }
 
-/// Says when it is dropped.
+/// Sends a message on drop.
 struct Guard(std_mpsc::Sender<&'static str>);
 
 impl Drop for Guard {

@@ -1,4 +1,4 @@
-//! The last chapters: four bugs of the gallery, and the reports that say why a task is not running.
+//! The last chapters: four bugs of the gallery, with the reports that explain why a task is not running.
 
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, channel};
@@ -13,7 +13,7 @@ use crate::gallery::Twin::Buggy;
 use crate::gallery::{stalls, waits};
 use crate::guide::{Guide, Page};
 
-/// Reports come within a fraction of a second.
+/// The time limit for a report. Reports take a fraction of a second.
 const LIMIT: Duration = Duration::from_secs(20);
 
 pub fn chapters(guide: &mut Guide) {
@@ -90,11 +90,11 @@ fn blocked(page: &mut Page<'_>) {
     page.expect(ticks > 5 && echoes > 5, "others went on");
 }
 
-/// The argument that has the tour run [`everything_waits`] instead.
+/// The argument that makes the tour run [`everything_waits`] instead.
 pub const EVERYTHING_WAITS: &str = "everything-waits";
 
-/// Shows a `block_on` that ends. It runs in a process of its own. While there are threads of the tour, one of them
-/// could still abort the task, and `block_on` would go on waiting.
+/// Shows a `block_on` that ends, in a separate process. While the tour's other threads exist, one of them could
+/// still abort the task, and `block_on` would keep waiting.
 fn stuck_block_on(page: &mut Page<'_>) {
     let (rt, _) = runtime();
     let tour = std::env::current_exe().expect("the tour has a file");
@@ -109,7 +109,7 @@ fn stuck_block_on(page: &mut Page<'_>) {
     page.expect(output.status.success(), "block_on ended with a panic that has the report");
 }
 
-/// Waits for a task that nothing can wake, on the only runtime of the process, and prints the report.
+/// Waits for a task that no event can wake, on the only runtime of the process, and prints the report.
 pub fn everything_waits() -> ExitCode {
     let (rt, told) = runtime();
     let ends = || rt.block_on(waits::everything_asleep(Buggy));
