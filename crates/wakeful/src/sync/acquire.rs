@@ -17,10 +17,10 @@ use std::task::{Context, Poll};
 pin_project_lite::pin_project! {
     /// The part of a future that waits for permits.
     ///
-    /// The future that contains it calls [`cancel`](Self::cancel) when it is dropped.
+    /// The enclosing future calls [`cancel`](Self::cancel) when dropped.
     pub(super) struct PermitRequest {
-        // None until too few permits are found, so that an uncontended request moves and checks
-        // little.
+        // `None` until too few permits are available, so that an uncontended request moves and
+        // checks little.
         #[pin]
         waiter: Option<Waiter<Demand>>,
         requested: usize,

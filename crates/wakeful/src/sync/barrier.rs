@@ -1,13 +1,13 @@
-//! A barrier: tasks wait until a number of them have arrived.
+//! A barrier, at which tasks wait until a given number of them have arrived.
 //!
 //! Actors: the *leader* is the task that arrives last in a round. It releases the others.
 //!
 //! Rules:
 //! - BARRIER-1. `arrived` and `generation` are accessed under the list's lock. The leader
 //!   increments the generation in the critical section in which it arrives.
-//! - BARRIER-2. A waiter's entry has the generation in which it arrived. Once that differs from the
-//!   list's generation, the leader releases the waiter, batch by batch. Tasks that arrive for the
-//!   next round meanwhile are behind it in the list.
+//! - BARRIER-2. Each entry holds the generation in which its waiter arrived. Once that differs from
+//!   the list's generation, the leader releases the waiter, batch by batch. Tasks that arrive
+//!   meanwhile for the next round are behind it in the list.
 
 use crate::task::wait_kind::WaitKind;
 use crate::task::wait_target::TargetWord;
@@ -22,7 +22,7 @@ use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
-/// Lets tasks continue together, as soon as a number of them have arrived.
+/// A barrier, at which tasks wait until a given number of them have arrived.
 ///
 /// After a round the barrier can be used again: the next task that arrives begins a new round.
 ///
@@ -58,7 +58,7 @@ pub struct Barrier {
     n: usize,
     waiters: Waiters<Round, u64>,
     made_at: &'static Location<'static>,
-    /// For diagnostics. The list has none, so waits are not linked to it.
+    /// For diagnostics. Kept apart from the list, so waits are not linked to the record.
     record: RecordCell,
 }
 
@@ -66,11 +66,11 @@ struct Round {
     /// Tasks that have arrived in this round, including those whose future was dropped since.
     arrived: usize,
     generation: u64,
-    /// A future of this round was dropped while it waited.
+    /// Whether a future of this round was dropped while it waited.
     is_abandoned: bool,
 }
 
-/// What the arriving task does next.
+/// The next step of the arriving task.
 #[must_use]
 enum Arrival {
     /// The task arrived last: it releases the others.
@@ -131,15 +131,15 @@ impl Barrier {
         Wait { barrier: self, stage: Stage::Created, site, waiter: Waiter::new() }
     }
 
-    /// Describes the round to a task that waits for ever.
+    /// Describes the round in the report of a task that waits forever.
     fn describe(&self) -> String {
         let arrived = self.waiters.with(|list| list.arrived);
         let have = if arrived == 1 { "has" } else { "have" };
         format!("{arrived} of {} tasks {have} arrived", self.n)
     }
 
-    /// Notes that a task no longer waits in this round. Its wait record may still name the barrier, so
-    /// no wait of the round is reported as stalled.
+    /// Records that a task no longer waits in this round. Its wait record may still name the barrier,
+    /// so no wait of the round is reported as stalled.
     fn abandon(&self) {
         self.waiters.with(|list| {
             list.is_abandoned = list.arrived > 0;
@@ -264,7 +264,7 @@ impl fmt::Debug for Barrier {
     }
 }
 
-/// The result of [`Barrier::wait`]: says whether the task is the leader.
+/// The result of [`Barrier::wait`], which identifies the leader of the round.
 ///
 /// # Examples
 ///

@@ -28,18 +28,19 @@
 //!
 //! - **The wait belongs to the future** if several tasks may wait at a time. Examples are locks,
 //!   semaphores, free capacity of a channel, `Notify`, `Barrier`, `broadcast`, `watch`, and
-//!   `closed()` of a sender that can be cloned. Of sockets these are `accept`, `readable`, `ready`,
-//!   `recv` and `async_io`. Each future has its own entry in a wait queue. Dropping the future
-//!   removes the entry and its waker. Nothing wakes the task on behalf of the dropped future.
+//!   `closed()` of a sender that can be cloned. Of socket methods, `accept`, `readable`, `ready`,
+//!   `recv` and `async_io` belong here. Each future has its own entry in a wait queue. Dropping the
+//!   future removes the entry and its waker. Nothing wakes the task on behalf of the dropped
+//!   future.
 //! - **The wait belongs to the resource** if only one task at a time can wait, most often because
 //!   the method takes `&mut self`. Examples are [`mpsc::Receiver::recv`] and `recv_many`,
 //!   [`oneshot::Sender::closed`], [`JoinSet::join_next`], `Signal::recv`, `Child::wait`,
-//!   `Interval::tick`, `LocalSet::run_until`, and reads and writes of streams. Everything that is
-//!   awaited by reference belongs here too: `&mut` of a `JoinHandle`, a `oneshot::Receiver`, a
+//!   `Interval::tick`, `LocalSet::run_until`, and reads and writes of streams. Futures that are
+//!   awaited by reference belong here too: `&mut` of a `JoinHandle`, a `oneshot::Receiver`, a
 //!   `LocalSet` or a pinned `Sleep`. The resource keeps the last registered waker, as the `poll_*`
 //!   methods do. Dropping the future leaves the waker registered, and the next event wakes it.
 //!
-//! A future of the second kind may therefore be created anew in every poll:
+//! So a future of the second kind may be recreated in every poll:
 //!
 //! ```
 //! use std::future::poll_fn;

@@ -1,9 +1,8 @@
-//! Which tasks hold permits. The deadlock scanner reads it.
+//! The tasks that hold a semaphore's permits, for the deadlock scanner.
 //!
 //! A few owners are recorded by name, each in its own slot. The others are only counted. While the
-//! count is 0, all owners are known. While it is not, new owners are only counted, except in the
-//! first slot. To record four of ten owners that change all the time would cost more than it is
-//! worth.
+//! count is 0, all owners are known. While it is not 0, new owners are only counted, except in the
+//! first slot: naming four of ten frequently changing owners would not be worth its cost.
 //!
 //! Rules:
 //! - PERMIT-4. The first slot belongs to the task that sets FIRST in the semaphore's word. It sets
@@ -11,22 +10,22 @@
 //!   them. So a single owner costs two stores. The other slots are claimed one by one.
 //! - PERMIT-5. A task writes its name after it has acquired permits. Unless it has the first slot,
 //!   it then checks whether a task waits, and if so publishes the owners (`publish`). A task that
-//!   releases permits leaves its slot after that, and checks again. Only the first slot is emptied
-//!   before the release, while FIRST still marks it as occupied. So at any time every owner has a
-//!   name in its slot, or a mark that the name is missing, or is about to publish.
+//!   releases permits leaves its slot after the release, and checks again. Only the first slot is
+//!   emptied before the release, while FIRST still marks it as occupied. So at any time every owner
+//!   has a name in its slot, or a mark that the name is missing, or is about to publish.
 //! - PERMIT-6. The first task that enqueues itself copies the names to the resource record. It does
 //!   so under the list's lock, after it has set WAITERS. Later waiters need not, because every
-//!   owner publishes while WAITERS is set. It may find the mark of a missing name. The marked owner
-//!   is a few instructions away from writing its name, or it leaves, for which it needs the lock,
-//!   and publishes. The waiter does not wait for either. It copies the mark, which readers take for
-//!   "unknown" (`OwnerTable::has_unlisted`). A waiter that is polled again and finds the mark in
-//!   the record copies the names once more. The deadlock scanner wakes such a waiter.
+//!   owner publishes while WAITERS is set. It may find the mark of a missing name. Then the marked
+//!   owner is a few instructions away from writing its name, or it is leaving, for which it needs
+//!   the lock, and publishes. The waiter does not wait for either. It copies the mark, which
+//!   readers interpret as "unknown" (`OwnerTable::has_unlisted`). A waiter that is polled again and
+//!   finds the mark in the record copies the names again. The deadlock scanner wakes such a waiter.
 //! - PERMIT-7. The name of an owner that was granted its permits is only in the resource record.
-//!   The slot is marked for that (`SlotState::InRecord`). The granting task writes the name under
-//!   the list's lock, and the owner accepts it.
+//!   The slot is marked accordingly (`SlotState::InRecord`). The granting task writes the name
+//!   under the list's lock, and the owner accepts it.
 //! - PERMIT-8. The first waiter may have a part of the permits it requested (PERMIT-2). The waiters
-//!   behind it would get them if it left. So the resource record names it as the partial waiter, as
-//!   long as it has a part. That is written under the list's lock.
+//!   behind it would get these permits if it left. So the resource record names it as the partial
+//!   waiter while it has a part. The record is written under the list's lock.
 //!
 //! The race to fear: an owner claims its slot and sees no waiter, while the first waiter copies an
 //! empty slot. It cannot happen: each writes first, and then reads what the other has written.
@@ -44,18 +43,18 @@ use std::panic::Location;
 /// The owners of a semaphore's permits, stored in the semaphore itself.
 pub(super) struct PermitOwners {
     slots: [OwnerSlot; OWNER_SLOTS],
-    /// The number of owners without a slot. It is too small for a short time if an owner leaves
-    /// that was counted in a critical section that has not ended.
+    /// The number of owners without a slot. Briefly too small if an owner leaves that was counted
+    /// in a critical section that has not ended.
     unnamed: AtomicU32,
 }
 
 /// State that the list's lock guards.
 #[derive(Clone, Copy)]
 pub(super) struct ListState {
-    /// The change of `unnamed` in this critical section, in which most often one owner leaves as
-    /// another comes. See [`PermitOwners::flush`].
+    /// The change of `unnamed` in this critical section. Usually 0, because one owner leaves as
+    /// another arrives. See [`PermitOwners::flush`].
     unnamed_change: i32,
-    /// The resource record names a partial waiter (PERMIT-8).
+    /// Whether the resource record names a partial waiter (PERMIT-8).
     pub(super) has_partial_waiter: bool,
 }
 
@@ -118,7 +117,7 @@ impl PermitOwners {
         }
     }
 
-    /// Records the task that has acquired permits and set FIRST (PERMIT-5).
+    /// Records a task that has acquired permits and set FIRST (PERMIT-5).
     #[inline(always)]
     pub(super) fn record_first(&self, held: Owner) {
         self.slots[0].write(held);
@@ -207,7 +206,7 @@ impl PermitOwners {
         }
         state.unnamed_change += 1;
         if let Some(names) = names {
-            // At once: the waiter may run before the count is flushed.
+            // Not deferred: the waiter may run before the count is flushed.
             names.set_unlisted(true);
         }
         OwnerIndex::UNNAMED
@@ -294,7 +293,7 @@ mod tests {
         Owner { task, site: Some(Location::caller()), granted_unpolled: false }
     }
 
-    /// Returns what a resource record says after the names were copied: the names, and whether all
+    /// Copies the owners to a resource record, and returns the recorded names and whether all
     /// owners are known.
     fn published(owners: &PermitOwners, has_first: bool, state: &ListState) -> (Vec<u64>, bool) {
         let names = OwnerTable::none();
@@ -372,7 +371,7 @@ mod tests {
         let all: Vec<OwnerIndex> =
             (1..=4).map(|task| owners.record_after_first(held(task))).collect();
         assert_eq!(all[3], OwnerIndex::UNNAMED);
-        // One owner comes without the lock and leaves under it, another the other way round.
+        // One owner is recorded without the lock and cleared under it; another the other way round.
         owners.clear(all[3], &mut state, Some(&names));
         owners.flush(&mut state, Some(&names));
         let granted =

@@ -1,4 +1,4 @@
-//! A cell that is set once, and that tasks can wait for.
+//! A cell that is set once, for whose value tasks can wait.
 //!
 //! The race to fear: a waiter finds no value and enqueues itself, while the setter fills the slot
 //! and finds no waiter. It cannot happen: the setter fills the slot under the list's lock, and the
@@ -16,11 +16,11 @@ use std::panic::{Location, UnwindSafe};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// A cell that is set once, and that tasks can wait for.
+/// A cell that is set once, for whose value tasks can wait.
 ///
-/// Use it for an event that happens once and carries a value. The value never changes after that,
-/// so references to it live as long as the cell. If the first task that needs the value has to
-/// compute it, use [`OnceCell`](super::OnceCell).
+/// Use it for a one-time event that carries a value. The value never changes afterwards, so
+/// references to it live as long as the cell. If the first task that needs the value has to compute
+/// it, use [`OnceCell`](super::OnceCell).
 ///
 /// # Memory ordering
 ///
@@ -162,7 +162,7 @@ impl<T> SetOnce<T> {
         }
         // Under the list's lock, so that a task that enqueues itself afterwards sees the value.
         self.waiters.with(|_| self.slot.fill(value)).map_err(SetOnceError)?;
-        // No task is added to the list from here on.
+        // From now on, no task is added to the list.
         self.waiters.grant_while(Grant::All, |(), ()| true);
         Ok(())
     }
@@ -182,7 +182,7 @@ impl<T> SetOnce<T> {
 
     /// Waits until the value is set, and returns a reference to it.
     ///
-    /// It completes at once if the value is already set.
+    /// Completes at once if the value is already set.
     ///
     /// # Cancel safety
     ///
@@ -210,7 +210,7 @@ impl<T> SetOnce<T> {
         Wait { cell: self, site: Location::caller(), waiter: Waiter::new() }
     }
 
-    /// Adds a waiter to the list, unless the value was set meanwhile.
+    /// Enqueues a waiter, unless the value was set meanwhile.
     fn enqueue(&self, waiter: Pin<&Waiter<()>>, waker: Waker) -> Result<(), Waker> {
         self.waiters.with(|list| {
             if self.slot.is_full() {
@@ -234,7 +234,7 @@ pin_project_lite::pin_project! {
     impl<T> PinnedDrop for Wait<'_, T> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            // A grant need not be handed on: all waiters are notified.
+            // A grant need not be passed on: all waiters are notified.
             this.cell.waiters.cancel(this.waiter.as_ref());
         }
     }
@@ -296,9 +296,7 @@ impl<T> From<T> for SetOnce<T> {
     }
 }
 
-/// The error of [`SetOnce::set`]: the cell was already set.
-///
-/// It contains the rejected value.
+/// Error returned by [`SetOnce::set`] when the cell is already set; contains the rejected value.
 ///
 /// # Examples
 ///

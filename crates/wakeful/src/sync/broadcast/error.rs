@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The error of `send`: there is no receiver. It contains the message.
+/// Error returned by `send` when there is no receiver; contains the message.
 ///
 /// # Examples
 ///
@@ -24,7 +24,7 @@ impl<T> fmt::Display for SendError<T> {
 
 impl<T: fmt::Debug> std::error::Error for SendError<T> {}
 
-/// The error of [`recv`](super::Receiver::recv): there is no message.
+/// Error returned by [`recv`](super::Receiver::recv) when no message can be returned.
 ///
 /// # Examples
 ///
@@ -46,7 +46,7 @@ impl<T: fmt::Debug> std::error::Error for SendError<T> {}
 pub enum RecvError {
     /// All senders were dropped, and every message was received.
     Closed,
-    /// The receiver was too slow: this number of messages was overwritten before it got them.
+    /// The receiver was too slow: this number of messages was overwritten before it received them.
     ///
     /// The next call returns the oldest message that is still there.
     Lagged(u64),
@@ -63,7 +63,7 @@ impl fmt::Display for RecvError {
 
 impl std::error::Error for RecvError {}
 
-/// The error of [`try_recv`](super::Receiver::try_recv): there is no message.
+/// Error returned by [`try_recv`](super::Receiver::try_recv) when no message can be returned.
 ///
 /// # Examples
 ///
@@ -81,7 +81,7 @@ pub enum TryRecvError {
     Empty,
     /// All senders were dropped, and every message was received.
     Closed,
-    /// The receiver was too slow: this number of messages was overwritten before it got them.
+    /// The receiver was too slow: this number of messages was overwritten before it received them.
     ///
     /// The next call returns the oldest message that is still there.
     Lagged(u64),

@@ -39,9 +39,10 @@
 //! Everything that a task does before it sends a message happens before everything that a receiver
 //! does after it got the message.
 
-// `ring` stores the messages, and says which thread may access them when. The tail is the position
-// of the next message. It is under the lock of the receivers' wait list. A sender takes that lock
-// and no other. A receiver that finds its message takes only the lock of that message's slot.
+// `ring` stores the messages, and documents which thread may access them when. The tail is the
+// position of the next message. It is under the lock of the receivers' wait list. A sender takes
+// that lock and no other. A receiver that finds its message takes only the lock of that message's
+// slot.
 
 pub mod error;
 mod receiver;
@@ -66,7 +67,7 @@ struct Shared<T> {
     /// The tail, and the receivers that wait for it to advance. A waiter's entry is the position it
     /// waits for, so the list is in the order of positions.
     tail: Waiters<Tail, u64>,
-    /// Changed under the tail's lock, so that the count belongs to a position.
+    /// Changed under the tail's lock, so that each count belongs to one position.
     receivers: WaitCounter<Zero>,
     senders: AtomicUsize,
     weak_senders: AtomicUsize,
@@ -78,7 +79,7 @@ struct Shared<T> {
 struct Tail {
     /// The position of the next message. Positions are never reused.
     position: u64,
-    /// All senders were dropped.
+    /// Whether all senders were dropped.
     is_closed: bool,
 }
 
@@ -98,7 +99,7 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Describes the channel to a receiver that waits for ever.
+    /// Describes the channel in the report of a receiver that waits forever.
     fn describe(&self) -> String {
         let senders = self.senders.load(Relaxed);
         format!("channel made at {}, {}", self.made_at, senders_alive(senders))

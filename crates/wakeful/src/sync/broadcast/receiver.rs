@@ -15,9 +15,9 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Receives a clone of every message that is sent while it exists.
+/// The receiving end of a broadcast channel; gets a clone of every message sent while it exists.
 ///
-/// [`channel`](super::channel) and [`Sender::subscribe`](super::Sender::subscribe) create it.
+/// Created by [`channel`](super::channel) and [`Sender::subscribe`](super::Sender::subscribe).
 ///
 /// # Examples
 ///
@@ -49,7 +49,7 @@ pub struct Receiver<T> {
 
 /// Why there is no message at a receiver's position.
 enum Unavailable {
-    /// The message was sent meanwhile: check again.
+    /// The message was sent in the meantime: check again.
     Retry,
     Empty,
     Closed,
@@ -98,7 +98,7 @@ impl<T> Receiver<T> {
         (self.shared.position() - self.next) as usize
     }
 
-    /// Returns whether every message that was sent is received.
+    /// Returns whether this receiver has received every message sent so far.
     ///
     /// # Examples
     ///
@@ -181,7 +181,7 @@ impl<T> Receiver<T> {
 }
 
 impl<T> Shared<T> {
-    /// Calls `f` with the message at `next` if it is there, and advances `next`.
+    /// If the message at `next` is present, calls `f` with it and advances `next`.
     #[inline]
     fn with_value<R>(&self, next: &mut u64, f: impl FnOnce(&T) -> R) -> Option<R> {
         self.ring.with_value(*next, |value| {
@@ -193,7 +193,7 @@ impl<T> Shared<T> {
 }
 
 impl<T: Clone> Receiver<T> {
-    /// Creates a receiver of the same channel, for messages that are sent from here on.
+    /// Creates another receiver of this channel, which receives messages sent from now on.
     ///
     /// # Examples
     ///
@@ -210,7 +210,7 @@ impl<T: Clone> Receiver<T> {
         Self::new(self.shared.clone())
     }
 
-    /// Receives the next message, and waits until it is sent.
+    /// Receives the next message, waiting until it is sent.
     ///
     /// # Errors
     ///
@@ -287,7 +287,7 @@ impl<T: Clone> Receiver<T> {
         }
     }
 
-    /// Receives the next message, and blocks the calling thread until it is sent.
+    /// Receives the next message, blocking the calling thread until it is sent.
     ///
     /// This is for code outside of tasks.
     ///
@@ -298,7 +298,7 @@ impl<T: Clone> Receiver<T> {
     ///
     /// # Panics
     ///
-    /// Panics on a thread that is driving tasks, because they could not run meanwhile.
+    /// Panics if called on a thread that drives tasks, because its tasks could not run meanwhile.
     ///
     /// # Examples
     ///
@@ -375,7 +375,7 @@ impl<T: Clone> Receiver<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        /// Wakes the tasks in `closed` if this was the last receiver, also if the drop of a message
+        /// Wakes the tasks in `closed` if this was the last receiver, even if the drop of a message
         /// panics.
         struct NotifyClosed<'a, T>(&'a Shared<T>, CounterChange);
         impl<T> Drop for NotifyClosed<'_, T> {
@@ -417,7 +417,7 @@ pin_project_lite::pin_project! {
     impl<T> PinnedDrop for Recv<'_, T> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            // A grant need not be handed on: all receivers are notified of a message.
+            // A grant need not be passed on: all receivers are notified of a message.
             this.receiver.shared.tail.cancel(this.waiter.as_ref());
         }
     }

@@ -1,4 +1,5 @@
-//! The ring buffer of a broadcast channel: each message is in its slot until all receivers have it.
+//! The ring buffer of a broadcast channel: each message stays in its slot until all receivers have
+//! it.
 //!
 //! Actors: *senders* store messages at positions 0, 1, 2 …, each under the tail's lock, so one at a
 //! time. Position `p` is in slot `p` modulo the capacity. *Receivers* read the messages, each in
@@ -10,11 +11,11 @@
 //!   the message, by finding it overwritten, or when it is dropped. A message is in the slot
 //!   exactly while `unseen` is not 0.
 //! - BROADCAST-2. While `unseen` is 0, the slot belongs to the senders, under the tail's lock. A
-//!   receiver that could want the message in it would be counted in `unseen`.
+//!   receiver that still needs the slot's message would be counted in `unseen`.
 //! - BROADCAST-3. While `unseen` is not 0, value, sequence number and `unseen` are accessed under
-//!   the slot's own lock. A receiver accesses them only if the sequence number is that of the
-//!   message it wants. The thread that takes `unseen` to 0 has moved the value out, and accesses
-//!   neither from then on.
+//!   the slot's own lock. A receiver accesses them only if the sequence number matches its message.
+//!   The thread that takes `unseen` to 0 has moved the value out, and accesses neither from then
+//!   on.
 //!
 //! So a sender whose receivers keep up takes no second lock. A sender that overwrites a message
 //! only tries to get the slot's lock. It never waits for it under the tail's lock, because the
@@ -54,10 +55,10 @@ unsafe impl<T: Send> Sync for MessageSlot<T> {}
 /// The result of storing a message.
 #[must_use]
 pub(super) enum PutOutcome<T> {
-    /// The message is stored. The overwritten one, if any, is to be dropped after the lock is
-    /// released.
+    /// The message is stored. The caller drops the overwritten one, if any, after it releases the
+    /// lock.
     Stored(Option<T>),
-    /// A receiver is reading the message that is to be overwritten. The caller releases the tail's
+    /// A receiver is reading the message that would be overwritten. The caller releases the tail's
     /// lock, [waits](Ring::wait), and tries again.
     Busy(T),
 }
@@ -101,8 +102,7 @@ impl<T> Ring<T> {
         drop(self.slot(position).lock.lock());
     }
 
-    /// Passes the message at `position` if it is there, and calls `f` with it under the slot's
-    /// lock.
+    /// Passes the message at `position` if present, and calls `f` with it under the slot's lock.
     ///
     /// The caller is a receiver that has not passed it yet.
     #[inline]
@@ -179,7 +179,7 @@ impl<T> MessageSlot<T> {
     }
 }
 
-/// A receiver's access to a message. Dropping it passes the message, so also when `T::clone`
+/// A receiver's access to a message. Dropping the guard passes the message, even if `T::clone`
 /// panics.
 struct MessageGuard<'a, T> {
     slot: &'a MessageSlot<T>,

@@ -14,9 +14,9 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Sends messages to all [`Receiver`]s of a broadcast channel.
+/// The sending end of a broadcast channel.
 ///
-/// The channel is closed when the last sender is dropped.
+/// Clones send to the same [`Receiver`]s. The channel is closed when the last sender is dropped.
 ///
 /// # Examples
 ///
@@ -33,9 +33,9 @@ pub struct Sender<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// A sender that does not keep the channel open.
+/// A sender that does not keep the channel open; created by [`Sender::downgrade`].
 ///
-/// It has to be [upgraded](Self::upgrade) to send. [`Sender::downgrade`] returns it.
+/// To send, [upgrade](Self::upgrade) it first.
 ///
 /// # Examples
 ///
@@ -61,7 +61,7 @@ enum SendOutcome<T> {
         old: Option<T>,
         is_awaited: bool,
     },
-    /// A receiver is cloning the message that is to be overwritten by this one, at this position.
+    /// A receiver is cloning the message at this position, which the new one would overwrite.
     Busy(T, u64),
 }
 
@@ -90,8 +90,8 @@ impl<T> Sender<T> {
 
     /// Sends a message to all current receivers, and returns their number.
     ///
-    /// A receiver may still be dropped, or lag behind, before it receives the message. The call
-    /// never waits for receivers, except while one is cloning the message that is overwritten.
+    /// A receiver may still be dropped, or lag behind, before it receives the message. `send` does
+    /// not wait for receivers, except while one clones the message that is to be overwritten.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Creates a receiver of the messages that are sent from here on.
+    /// Creates a receiver of messages sent from now on.
     ///
     /// # Panics
     ///

@@ -89,8 +89,8 @@ fn message_is_never_missed() {
 }
 
 /// Two receivers clone one message as the next two are sent, the second of which overwrites it.
-/// Catches concurrent clones, and a message that is overwritten while it is cloned. Catches one
-/// that is dropped twice or never, and a wrong count of missed messages.
+/// Catches concurrent clones, and a message that is overwritten while it is cloned. Catches a
+/// message that is dropped twice or never, and a wrong count of missed messages.
 #[test]
 fn messages_are_overwritten_while_they_are_received() {
     for capacity in [1, 2] {
@@ -119,8 +119,8 @@ fn messages_are_overwritten_while_they_are_received() {
     }
 }
 
-/// The only receiver reads a message as the next one is stored in the same slot. Catches one that
-/// is stored before the other was moved out.
+/// The only receiver reads a message as the next one is stored in the same slot. Catches a message
+/// that is stored before the previous one was moved out.
 #[test]
 fn next_message_is_stored_while_last_is_received() {
     model(4, || {

@@ -65,7 +65,7 @@ fn send_while_receiver_parks() {
     });
 }
 
-/// The receiver parks several times, also for another task, while messages are sent. Catches a
+/// The receiver parks several times, also for a different task, while messages are sent. Catches a
 /// waker that is taken while the next one is stored.
 #[test]
 fn send_while_receiver_parks_again() {
@@ -241,7 +241,8 @@ fn receiver_changes_task_while_message_is_sent() {
     });
 }
 
-/// The receiver is closed as a message is sent. The receiver gets it, or the sender gets it back.
+/// The receiver is closed as a message is sent. Either the receiver gets it, or the sender gets it
+/// back.
 #[test]
 fn close_while_message_is_sent() {
     model(5, || {
@@ -428,7 +429,7 @@ fn permits_are_dropped_while_sender_enqueues() {
 }
 
 /// The channel is closed and the receiver parks as the last slot is released: by a permit, or by a
-/// sender that waited for it. Catches a receiver that does not learn that the channel ended.
+/// sender that waited for it. Catches a receiver that is not notified that the channel ended.
 #[test]
 fn closed_channel_ends_while_last_slot_is_released() {
     for waited in [false, true] {

@@ -51,7 +51,7 @@ fn in_thread(
 }
 
 /// A permit is stored as a waiter enqueues itself. Catches a notifier that finds no waiter while
-/// the waiter finds no permit, also if another waiter is dropped meanwhile.
+/// the waiter finds no permit, even if another waiter is dropped meanwhile.
 #[test]
 fn notify_one_while_waiter_enqueues() {
     for another in [false, true] {
@@ -165,7 +165,7 @@ fn notify_waiters_reaches_existing_futures() {
         let before = late.poll();
         notifier.join().unwrap();
         waiter.assert_notified(first);
-        // It existed in time, or it waits for the next notification.
+        // Either the future existed in time, or it waits for the next notification.
         if late.poll().is_pending() {
             assert!(before.is_pending() && late.count.wakes() == 0);
             notify.notify_one();

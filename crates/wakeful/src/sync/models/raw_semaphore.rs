@@ -1,4 +1,4 @@
-//! Models of recorded owners. A waiting task finds the owners in the resource record, also if they
+//! Models of recorded owners. A waiting task finds the owners in the resource record, even if they
 //! acquire, release or hand over at the same time.
 
 use crate::sync::acquire::PermitRequest;
@@ -37,8 +37,9 @@ fn known(permits: &RawSemaphore) -> Option<Vec<u64>> {
     Some(tasks)
 }
 
-/// A permit is acquired as another task enqueues itself for more than there are. Catches a name
-/// that neither of the two published, and that another poll of the waiter does not copy.
+/// A permit is acquired as another task enqueues itself for more permits than are available.
+/// Catches a name that neither of the two published, and that another poll of the waiter does not
+/// copy.
 #[test]
 fn owner_acquires_while_another_enqueues() {
     model(4, || {
@@ -94,8 +95,8 @@ fn first_owner_acquires_while_another_enqueues() {
     });
 }
 
-/// One owner acquires and releases as another task enqueues itself. A third one, which stays, is
-/// known at any time. Catches an incomplete list of owners that is taken for complete, and a name
+/// One owner acquires and releases as another task enqueues itself. A third owner, which stays, is
+/// known at all times. Catches an incomplete list of owners that is taken for complete, and a name
 /// that stays.
 #[test]
 fn owner_comes_and_goes_while_another_enqueues() {

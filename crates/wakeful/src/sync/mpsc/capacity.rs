@@ -1,7 +1,7 @@
-//! The capacity of a bounded channel: who waits for it, and who gets freed slots.
+//! The capacity of a bounded channel: senders that wait for it, and the assignment of freed slots.
 //!
 //! A slot is *used* from its reservation by a permit, or its claim by a message, until that message
-//! is received. `tail` has the numbers of claimed and of reserved slots, `head` is the receiver's
+//! is received. `tail` holds the numbers of claimed and of reserved slots; `head` is the receiver's
 //! position. The difference is the number of used slots, and must not exceed `limit`. A sender
 //! keeps the last `head` it has seen, and loads it again only if the channel seems to be full.
 //!
@@ -55,18 +55,18 @@ pub(super) const SENDER_WAITS: u32 = 1;
 /// The receiver runs full fences.
 pub(super) const FULL_FENCE: u32 = 2;
 
-/// State that the lock guards besides the list.
+/// State that the lock guards, in addition to the list.
 pub(super) struct Capacity {
     /// Reserved slots that do not fit into the word (CAPACITY-1).
     overflow: u64,
     /// The slots that the first waiter has so far (CAPACITY-2). When the channel is closed, they
     /// stay until that waiter is polled or dropped.
     partial: u64,
-    /// The address of the waiter that has them.
+    /// The address of the waiter that has these slots.
     partial_waiter: usize,
 }
 
-/// What a waiting sender has requested.
+/// The request of a waiting sender.
 #[derive(Clone, Copy)]
 pub(super) struct CapacityRequest {
     slots: u64,
@@ -103,7 +103,7 @@ fn address(waiter: Pin<&Waiter<CapacityRequest>>) -> usize {
 }
 
 impl<T> Chan<T> {
-    /// Records that another task than before receives, or a thread that runs no tasks.
+    /// Records that a different task now receives, or a thread that runs no tasks.
     #[cold]
     pub(super) fn record_other_receiver(&self) {
         self.last_receiver.set_without_site();
@@ -142,7 +142,7 @@ impl<T> Chan<T> {
         record.owner_table.set_unlisted(self.held_permits.load(SeqCst) > 0);
     }
 
-    /// Returns whether `slots` more fit, as far as the sender knows.
+    /// Returns whether `slots` more fit, by the sender's possibly outdated view of `head`.
     #[inline]
     pub(super) fn fits(&self, word: Tail, slots: u64) -> bool {
         // Relaxed: an old value is a conservative one.
@@ -164,7 +164,7 @@ impl<T> Chan<T> {
         Err((now != word).then_some(now))
     }
 
-    /// Reserves slots if that is possible now.
+    /// Reserves slots if they are free now.
     pub(super) fn try_reserve_slots(&self, slots: u64) -> Result<(), ReserveError> {
         let mut word = self.load_tail();
         loop {
@@ -207,8 +207,8 @@ impl<T> Chan<T> {
 
     /// Grants freed capacity, and releases `slots` if a waker panics.
     ///
-    /// The caller has reserved `slots` if `is_reserved`. A panic would keep the caller from
-    /// learning of that.
+    /// The caller has reserved `slots` if `is_reserved`. It could not release them itself after a
+    /// panic.
     fn grant_capacity_or_release(&self, slots: u64, is_reserved: bool) {
         let mut panics = PanicSink::default();
         self.grant_capacity_to_all(&mut panics);
@@ -250,7 +250,7 @@ impl<T> Chan<T> {
         queue.overflow += slots - fit;
     }
 
-    /// Reserves slots, or adds `waiter` to the list, which is granted them later.
+    /// Reserves slots, or enqueues `waiter`, which is granted them later.
     #[cold]
     pub(super) fn request_capacity(
         &self,
@@ -355,7 +355,7 @@ impl<T> Chan<T> {
         self.release_overflow(slots);
     }
 
-    /// Releases reserved slots of which some are not counted in the word.
+    /// Releases reserved slots, some of which are not counted in the word.
     #[cold]
     fn release_overflow(&self, slots: u64) {
         self.send_waiters.with(|queue| {
@@ -367,8 +367,8 @@ impl<T> Chan<T> {
         self.grant_capacity();
     }
 
-    /// Moves overflowed reservations to the word. A permit has found none there, so its own has
-    /// overflowed.
+    /// Moves overflowed reservations to the word. Called by a permit that found none there, so its
+    /// own has overflowed.
     #[cold]
     pub(super) fn refill_reserved(&self) {
         self.send_waiters.with(|queue| {
@@ -380,7 +380,7 @@ impl<T> Chan<T> {
         self.grant_capacity();
     }
 
-    /// Cancels a request for capacity, whatever its state is.
+    /// Cancels a request for capacity, in any state.
     #[cold]
     pub(super) fn cancel_request(&self, waiter: Pin<&Waiter<CapacityRequest>>, slots: u64) {
         let (waiter_state, partial, unneeded) = self.send_waiters.with(|queue| {

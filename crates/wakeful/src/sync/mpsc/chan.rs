@@ -11,24 +11,24 @@
 //! - MPSC-1. `tail` changes only by read-modify-write operations. The sender that moves its
 //!   position from `p` to `p + 1` has claimed slot `p`. It fills the slot without delay: no user
 //!   code runs in between.
-//! - MPSC-2. `tail_block` points to the block of the position in `tail`, or to the block before.
+//! - MPSC-2. `tail_block` points to the block of the position in `tail`, or to the preceding block.
 //!   Its lowest bit is the parity of the block's number, which says which of the two it is. Only
 //!   the sender that claimed the last slot of a block advances it, before it fills that slot. A
-//!   sender that finds the block before waits for that.
+//!   sender that finds the earlier block waits for that step.
 //! - MPSC-3. A sender uses the pointer only if its compare-exchange of `tail` succeeded. Then no
 //!   position was claimed since it loaded `tail`, so the pointer is still right. The block is not
 //!   reused before its slot is ready (BLOCK-3).
 //! - MPSC-4. The waker cell belongs to the receiver while PARKED is not set and all claimed
-//!   positions are received. Setting PARKED gives the cell to the actor that clears the bit. That
-//!   can be the receiver itself, if it changes its mind. It can be the sender that claims the next
-//!   position, until that slot is ready. Or it is the actor that ends the channel, after which the
-//!   receiver does not park again.
+//!   positions are received. Setting PARKED gives the cell to the actor that clears the bit: the
+//!   receiver itself, if it changes its mind; the sender that claims the next position, until that
+//!   slot is ready; or the actor that ends the channel, after which the receiver does not park
+//!   again.
 //!
 //! The race to fear: the receiver finds no message and parks, while a sender sends one and finds no
-//! parked receiver. It cannot happen: the receiver parks by a compare-exchange of the very word
+//! parked receiver. It cannot happen: the receiver parks with a compare-exchange of the same word
 //! that it found empty. If a position was claimed since, the exchange fails, and the receiver
-//! checks again. If it succeeds, the next sender sees PARKED in the word that it exchanges. So
-//! there is no fence, and no further step in a send that wakes no receiver.
+//! checks again. If it succeeds, the next sender sees PARKED in the word that it exchanges. So no
+//! fence is needed, and a send that wakes no receiver takes no further step.
 //!
 //! A position that is claimed and not ready belongs to a sender that is in the middle of a few
 //! instructions. That sender did not see PARKED, because it was not set. The receiver must not park
@@ -62,7 +62,7 @@ const MAX_BACK_OFF: u32 = 24;
 pub(super) const UNBOUNDED: u64 = u64::MAX;
 
 /// Keeps the fields that one side writes out of the cache lines of the other. Alignment would do
-/// the same, and would make the allocation slower.
+/// the same, but would make the allocation slower.
 struct CacheLineGap {
     _bytes: [u64; 8],
 }
@@ -82,8 +82,8 @@ pub(super) struct Chan<T> {
     tail_block: AtomicPtr<Block<T>>,
     /// A position that the receiver has reached, as a lower bound.
     pub(super) seen_head: AtomicU64,
-    /// How often senders lost races lately; see `back_off`. Not part of the protocol, so it is
-    /// std's atomic in models too.
+    /// The number of races that senders lost recently; see `back_off`. Not part of the protocol, so
+    /// models use std's atomic, too.
     lost_races: std::sync::atomic::AtomicU32,
     /// The number of slots that may be used or reserved. Never written.
     pub(super) limit: u64,
@@ -95,8 +95,8 @@ pub(super) struct Chan<T> {
     pub(super) head: AtomicU64,
     /// Whether senders wait for capacity, and which fence the receiver uses; see `capacity`.
     pub(super) fence_mode: AtomicU32,
-    /// The task that received last. Recorded when it waits and, in a bounded channel, when another
-    /// task receives than before.
+    /// The task that received last. Recorded when the task waits and, in a bounded channel, when a
+    /// different task receives.
     pub(super) last_receiver: OwnerCell,
     /// Read by the receiver when it waits.
     pub(super) first_sender: FirstSender,
@@ -109,7 +109,7 @@ pub(super) struct Chan<T> {
     senders: AtomicUsize,
     weak_senders: AtomicUsize,
     /// The number of slots that permits hold: capacity that the receiver does not free. Not part of
-    /// the protocol, so it is std's atomic in models too.
+    /// the protocol, so models use std's atomic, too.
     pub(super) held_permits: std::sync::atomic::AtomicUsize,
     /// The senders that wait for capacity.
     pub(super) send_waiters: Waiters<Capacity, CapacityRequest>,
@@ -144,7 +144,7 @@ pub(super) struct ClaimedSlot<T> {
 #[must_use]
 pub(super) enum SlotClaim<T> {
     Claimed(ClaimedSlot<T>),
-    /// Another sender was faster; this is the word now.
+    /// Another sender was faster; contains the current word.
     Raced(Tail),
 }
 
@@ -154,12 +154,12 @@ pub(super) enum SlotClaim<T> {
 pub(super) enum ParkOutcome {
     /// The next message, or the end, wakes the receiver.
     Parked,
-    /// The word changed meanwhile: the receiver checks again.
+    /// The word has changed: the receiver checks again.
     Raced,
 }
 
 impl<T> Chan<T> {
-    /// Creates a channel with one sender, and the reader of its receiver.
+    /// Creates a channel with one sender, and its receiver's reader.
     #[track_caller]
     pub(super) fn new(limit: u64) -> (Arc<Self>, Reader<T>) {
         let block = Block::alloc();
@@ -213,20 +213,19 @@ impl<T> Chan<T> {
         }
     }
 
-    /// Adds `change` to the tail's word, and returns the word before.
+    /// Adds `change` to the tail's word, and returns the previous word.
     ///
-    /// It must not overflow a part of the word. A wrapped negative `change` subtracts.
+    /// The change must not overflow a part of the word. A wrapped negative `change` subtracts.
     pub(super) fn add_to_tail(&self, change: u64) -> Tail {
         Tail(self.tail.fetch_add(change, AcqRel))
     }
 
-    /// Sets a flag, and returns the word before.
+    /// Sets a flag, and returns the previous word.
     pub(super) fn set_flag(&self, flag: super::tail::Flag) -> Tail {
         Tail(self.tail.fetch_or(flag.0, AcqRel))
     }
 
-    /// Tries to claim the position of `word` by replacing it with `next`, which is one message
-    /// further.
+    /// Tries to claim the position of `word` by replacing `word` with `next`, one message further.
     #[inline]
     pub(super) fn try_claim(&self, word: Tail, next: Tail) -> SlotClaim<T> {
         let position = word.position();
@@ -248,11 +247,11 @@ impl<T> Chan<T> {
         SlotClaim::Claimed(ClaimedSlot { block, position, receiver })
     }
 
-    /// Waits a short time after a lost race, and returns the word after it.
+    /// Waits a short time after a lost race, and returns the new word.
     ///
     /// If senders race often, two cores take the same cache lines from each other with every
-    /// message. A sender that stays away for a while lets the other send many messages at the price
-    /// of one. So the pause grows with each lost race, and shrinks with each filled block.
+    /// message. A sender that pauses lets the other send many messages at the price of one
+    /// transfer. So the pause grows with each lost race, and shrinks with each filled block.
     #[cold]
     fn back_off(&self) -> Tail {
         let pauses = self.lost_races.load(Relaxed);
@@ -354,7 +353,7 @@ impl<T> Chan<T> {
         None
     }
 
-    /// Closes the channel for the receiver. It still gets everything that was sent, and that
+    /// Closes the channel. The receiver still gets all messages that were sent, and those that
     /// permits send.
     pub(super) fn close(&self) {
         if self.set_flag(CLOSED).has(CLOSED) {
@@ -371,7 +370,7 @@ impl<T> Chan<T> {
         self.senders.fetch_add(1, AcqRel);
     }
 
-    /// Returns whether there is one sender, by a read-modify-write (FIRST-1).
+    /// Returns whether exactly one sender is left, using a read-modify-write (FIRST-1).
     pub(super) fn has_one_sender(&self) -> bool {
         self.senders.fetch_add(0, AcqRel) == 1
     }
@@ -382,7 +381,8 @@ impl<T> Chan<T> {
         self.senders.fetch_update(AcqRel, Acquire, some).is_ok()
     }
 
-    /// Removes a sender, which may be the first one made. The last one to go ends the channel.
+    /// Removes a sender, which may be the first one made. Removing the last sender ends the
+    /// channel.
     pub(super) fn remove_sender(&self, is_first: bool) {
         // AcqRel: the last sender passes on what all others have sent.
         match self.senders.fetch_sub(1, AcqRel) {
@@ -391,7 +391,7 @@ impl<T> Chan<T> {
             2 => return self.note_last_but_one(),
             _ => return,
         }
-        // If slots are still reserved, permits were leaked.
+        // If slots are still reserved, their permits were leaked.
         self.set_flag(DISCONNECTED);
         self.wake_receiver_if_ended();
     }
@@ -400,12 +400,12 @@ impl<T> Chan<T> {
         self.senders.load(Acquire)
     }
 
-    /// Describes the channel to a receiver that waits for ever.
+    /// Describes the channel in the report of a receiver that waits forever.
     pub(super) fn describe_to_receiver(&self) -> String {
         format!("channel made at {}, {}", self.made_at, senders_alive(self.senders()))
     }
 
-    /// Describes the channel to a sender that waits for ever for `slots`.
+    /// Describes the channel in the report of a sender that waits forever for `slots`.
     pub(super) fn describe_to_sender(&self, slots: u64) -> String {
         let held = self.held_permits.load(Relaxed);
         let wants = match slots {
@@ -433,7 +433,8 @@ impl<T> Chan<T> {
 
 impl<T> Drop for Chan<T> {
     fn drop(&mut self) {
-        /// Frees the block, also if the drop of a value panics. Then the values behind it leak.
+        /// Frees the block even if the drop of a value panics. In that case the values behind it
+        /// leak.
         struct Last<T>(Reader<T>);
         impl<T> Drop for Last<T> {
             fn drop(&mut self) {
@@ -467,7 +468,7 @@ impl SpinThenYield {
         Self(0)
     }
 
-    /// How often it spins before it yields to other threads.
+    /// The number of spins before yielding to other threads.
     pub(super) const SPINS: u32 = if IS_MODEL { 0 } else { 64 };
 
     pub(super) fn pause(&mut self) {

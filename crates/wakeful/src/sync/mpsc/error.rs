@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-/// The error of `send`: the channel is closed. It contains the message.
+/// Error returned by `send` when the channel is closed; contains the message.
 ///
 /// # Examples
 ///
@@ -35,7 +35,8 @@ impl<T> fmt::Display for SendError<T> {
 
 impl<T> Error for SendError<T> {}
 
-/// The error of `try_send`: the message could not be sent without waiting. It contains the message.
+/// Error returned by `try_send` when the message could not be sent without waiting; contains the
+/// message.
 ///
 /// # Examples
 ///
@@ -101,7 +102,7 @@ impl<T> From<SendError<T>> for TrySendError<T> {
     }
 }
 
-/// The error of `try_recv`: there is no message.
+/// Error returned by `try_recv` when there is no message.
 ///
 /// # Examples
 ///
@@ -117,7 +118,7 @@ impl<T> From<SendError<T>> for TrySendError<T> {
 pub enum TryRecvError {
     /// The channel is empty, and senders or permits may still send a message.
     Empty,
-    /// The channel is empty, and no message can come.
+    /// The channel is empty, and no message can arrive.
     Disconnected,
 }
 
@@ -132,7 +133,7 @@ impl fmt::Display for TryRecvError {
 
 impl Error for TryRecvError {}
 
-/// Not in use: `recv` returns an `Option`.
+/// Never returned: `recv` returns an `Option`.
 #[derive(Debug, Clone)]
 #[doc(hidden)]
 #[deprecated(note = "`recv` returns an `Option`; nothing returns this error")]
@@ -148,7 +149,7 @@ impl fmt::Display for RecvError {
 #[allow(deprecated)]
 impl Error for RecvError {}
 
-/// The error of a send with a timeout. It contains the message.
+/// Error returned by a send with a timeout; contains the message.
 ///
 /// # Examples
 ///

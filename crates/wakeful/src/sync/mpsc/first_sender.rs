@@ -1,34 +1,33 @@
-//! The first sender of a channel, and whether it is the only one left. For diagnostics.
+//! Detection of a channel's first sender that is kept by mistake, for diagnostics.
 //!
-//! A task that clones a sender for each worker often forgets to drop the sender itself. Its `recv` then
-//! waits for ever after the last worker has ended. The waiting task must not be blamed for a sender that
-//! another task uses. So the sender that the channel was made with counts as *kept* by a task only if
+//! A task that clones a sender for each worker often forgets to drop the original. Its `recv` then waits forever after
+//! the last worker has ended. The waiting task must not be blamed for a sender that another task uses. So the channel's
+//! first sender counts as *kept* by a task only if
 //!
 //! - that task made each clone of it,
 //! - all other senders were dropped,
 //! - and no message was sent since.
 //!
-//! A sender that another task clones, or that sends a message while it is the only one, is *exempt* for
-//! good. So is one from which a weak sender was made, since any task may upgrade that.
+//! A sender that another task clones, or that sends a message while it is the only one, is permanently *exempt*. So is
+//! a sender that was downgraded, because any task may upgrade the weak sender.
 //!
-//! That it is kept is written to the resource record of the channel. The receiver obtains the record when
-//! it waits and the sender may become the only one. Two actors write the note: the receiver when it
-//! waits, and the actor that drops the last other sender. A receiver that waits since before the first
-//! clone was made has no record, and is not blamed before its next message.
+//! The *note* that the sender is kept is written to the channel's resource record. The receiver obtains the record when
+//! it waits and the first sender may become the only one. Two actors write the note: the receiver when it waits, and
+//! the actor that drops the last other sender. A receiver that has waited since before the first clone was made has no
+//! record. It is not blamed before its next message.
 //!
 //! Rules:
-//! - FIRST-1. An actor that writes the note then reads the number of senders, by a read-modify-write. It also reads
-//!   whether the sender is exempt, and whether the receiver waits with a waker of its task. If one of these is not as
-//!   it was, it removes the note. An actor that clones the first sender counts the clone, and then removes the note. An
-//!   actor that exempts it, or waits with another waker, says so first, and then removes the note.
+//! - FIRST-1. An actor that writes the note then reads the number of senders with a read-modify-write. It also reads
+//!   whether the sender is exempt, and whether the receiver waits with a waker of its task. If one of these has
+//!   changed, it removes the note. An actor that clones the first sender counts the clone, and then removes the note.
+//!   An actor that exempts the sender, or waits with another waker, stores that flag first, and then removes the note.
 //!
-//! The race to fear: a clone is made while the note is written, and the note stays. It cannot happen. Of
-//! the two read-modify-writes of the number, one is first. If it is that of the clone, the writer sees
-//! it. Otherwise the clone's one sees the note. The flags are written and read with SeqCst, and so is the
-//! note, so the same holds for them. A note that is lost, because one writer removes that of another, is
-//! a missed report.
+//! The race to fear: a clone is made while the note is written, and the note stays. It cannot happen: one of the two
+//! read-modify-writes of the number comes first. If the clone's is first, the writer sees it. Otherwise the cloning
+//! actor sees the note. The flags and the note are written and read with SeqCst, so the same holds for them. A note
+//! that is lost, because one writer removes another's, is a missed report.
 //!
-//! Nothing here is part of the channel's protocol. Models leave it out.
+//! Nothing here is part of the channel's protocol, so models leave it out.
 
 use super::chan::Chan;
 use crate::sys::IS_MODEL;
@@ -37,19 +36,19 @@ use crate::wait::ownership::resource_record::ResourceRecord;
 use crate::wait::ownership::stall_note::Stall;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*, fence};
 
-/// What is known of the first sender.
+/// The state of the first sender.
 pub(super) struct FirstSender {
-    /// The position of the tail when it became the only sender; NOT_ALONE if it is not.
+    /// The position of the tail when the first sender became the only one; otherwise NOT_ALONE.
     alone_at: AtomicU64,
-    /// The task that made its clones; 0 if there are none, or it is exempt.
+    /// The task that made all its clones; 0 if it has none, or is exempt.
     cloned_by: AtomicU64,
     is_exempt: AtomicBool,
-    /// The receiver has left a waker of its task in its last wait. A waker of a set of futures does
-    /// not count: another future of the set may have the sender.
+    /// Whether the receiver's last wait left a waker of its own task. A waker of a set of futures does not count:
+    /// another future of the set may own the sender.
     has_direct_wait: AtomicBool,
 }
 
-/// Not a position: those have fewer bits.
+/// Not a valid position: positions have fewer bits.
 const NOT_ALONE: u64 = u64::MAX;
 
 impl FirstSender {
@@ -59,18 +58,18 @@ impl FirstSender {
         Self { alone_at, cloned_by, is_exempt, has_direct_wait }
     }
 
-    /// Returns whether it is the only sender left, and may be kept by a task.
+    /// Returns whether the first sender is the only one left, and may be kept by a task.
     fn is_alone(&self) -> bool {
         self.alone_at.load(Relaxed) != NOT_ALONE
     }
 
-    /// Returns whether it was cloned, always by the same task.
+    /// Returns whether the first sender was cloned, always by the same task.
     #[inline]
     pub(super) fn may_be_kept(&self) -> bool {
         self.cloned_by.load(Relaxed) != 0
     }
 
-    /// Returns the task that made all its clones, if there were any.
+    /// Returns the task that made all clones of the first sender, if any.
     fn cloner(&self) -> Option<u64> {
         let task = self.cloned_by.load(SeqCst);
         (task != 0 && !self.is_exempt.load(SeqCst)).then_some(task)
@@ -78,7 +77,7 @@ impl FirstSender {
 }
 
 impl<T> Chan<T> {
-    /// Notes that the current task has cloned the first sender.
+    /// Records that the current task has cloned the first sender.
     #[inline]
     pub(super) fn note_clone_of_first(&self) {
         let first = &self.first_sender;
@@ -105,29 +104,28 @@ impl<T> Chan<T> {
         }
     }
 
-    /// Notes that another sender than the first was dropped, and one is left.
+    /// Records that a sender other than the first was dropped, and one is left.
     #[cold]
     pub(super) fn note_last_but_one(&self) {
         if self.first_sender.cloner().is_none() {
             return;
         }
         self.first_sender.alone_at.store(self.load_tail().position(), Relaxed);
-        // A receiver that obtains the record now reads the position after that, or this sees the record.
+        // A receiver that obtains the record now either reads the position stored above, or is seen here.
         fence(SeqCst);
         if let Some(record) = self.send_waiters.record.get() {
             self.note_kept(record);
         }
     }
 
-    /// Obtains the record, and notes that the receiver waits if the first sender is the only one.
+    /// Obtains the record, and writes the note if the first sender is the only one.
     ///
-    /// `is_direct`: it waits with a waker of its task.
+    /// `is_direct`: the receiver waits with a waker of its task.
     #[cold]
     pub(super) fn note_wait_for_first(&self, is_direct: bool) {
         let (first, record) = (&self.first_sender, self.send_waiters.record.get());
-        // As in the wait before. The actor that drops the last other sender then finds the record.
-        // The receiver obtained it before a fence, after which it would have seen that sender
-        // alone.
+        // Unchanged since the previous wait. The actor that drops the last other sender then finds the record: the
+        // receiver obtained it before a fence, after which it would have seen the first sender alone.
         let is_noted =
             first.has_direct_wait.load(Relaxed) == is_direct && (record.is_some() || !is_direct);
         if is_noted && !first.is_alone() {

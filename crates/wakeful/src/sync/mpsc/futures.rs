@@ -24,8 +24,8 @@ type Site = &'static Location<'static>;
 struct Closed;
 
 pin_project! {
-    /// The part of a future that waits for capacity. The future that contains it calls `cancel`
-    /// when it is dropped.
+    /// The part of a future that waits for capacity. The enclosing future calls `cancel` when
+    /// dropped.
     struct CapacityWait {
         #[pin]
         waiter: Waiter<CapacityRequest>,
@@ -234,7 +234,7 @@ pin_project! {
     /// The future of [`Sender::reserve_owned`].
     #[must_use = "futures do nothing unless polled"]
     pub(super) struct ReserveOwned<T> {
-        // None once it was moved into the permit.
+        // `None` once it was moved into the permit.
         sender: Option<Sender<T>>,
         #[pin]
         request: CapacityWait,
@@ -270,7 +270,7 @@ impl<T> Future for ReserveOwned<T> {
 }
 
 pin_project! {
-    /// The future of `recv` and `recv_many`: calls `poll`.
+    /// The future of `recv` and `recv_many`; delegates to `poll`.
     #[must_use = "futures do nothing unless polled"]
     pub(super) struct RecvFuture<'a, T, F> {
         rx: &'a mut Rx<T>,

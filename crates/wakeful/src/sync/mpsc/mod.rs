@@ -41,12 +41,12 @@
 //! # Memory
 //!
 //! Messages are stored in linked blocks of 32, which are allocated as needed and reused. A channel
-//! starts with one block, whatever its capacity.
+//! starts with one block, regardless of its capacity.
 
 // Modules: `tail` is the word that senders race for, and `block` stores the messages. `chan` is the
-// state that both ends share, with the receiver's waker. `capacity` has the senders that wait for a
-// slot. `tx` and `rx` are the ends of both kinds of channels; `bounded`, `permit` and `unbounded`
-// are their public types, `futures` the futures they return. `first_sender` notices a sender that is
+// state that both ends share, with the receiver's waker. `capacity` queues the senders that wait for
+// a slot. `tx` and `rx` are the ends of both kinds of channels; `bounded`, `permit` and `unbounded`
+// are their public types, `futures` the futures they return. `first_sender` detects a sender that is
 // kept by mistake. Control enters by a sender's compare-exchange in `chan` and leaves through the
 // receiver's waker. In a full channel it enters by a receiver's store of its position and leaves
 // through `capacity`.

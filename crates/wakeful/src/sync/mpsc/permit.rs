@@ -36,8 +36,8 @@ impl<'a, T> Permit<'a, T> {
 
     /// Sends a message in the reserved slot.
     ///
-    /// It neither waits nor fails, even after the receiver was closed. If the receiver was dropped,
-    /// the message is dropped with the channel at the latest.
+    /// Neither waits nor fails, even after the receiver was closed. If the receiver was dropped,
+    /// the message is dropped no later than the channel.
     ///
     /// # Examples
     ///
@@ -76,8 +76,8 @@ impl<T> fmt::Debug for Permit<'_, T> {
 
 /// Reserved capacity for several messages: an iterator of [`Permit`]s.
 ///
-/// [`Sender::reserve_many`] and [`Sender::try_reserve_many`] return it. Dropping it releases the
-/// slots of the permits that it has not returned.
+/// Returned by [`Sender::reserve_many`] and [`Sender::try_reserve_many`]. Dropping the iterator
+/// releases the slots of the permits that it has not yielded.
 ///
 /// # Examples
 ///
@@ -135,10 +135,10 @@ impl<T> fmt::Debug for PermitIterator<'_, T> {
     }
 }
 
-/// Reserved capacity for one message that owns its sender.
+/// Reserved capacity for one message; owns its sender.
 ///
-/// [`Sender::reserve_owned`] and [`Sender::try_reserve_owned`] return it. It borrows nothing, and
-/// keeps the channel open like a [`Sender`]. Dropping it releases the slot.
+/// Returned by [`Sender::reserve_owned`] and [`Sender::try_reserve_owned`]. The permit borrows
+/// nothing, and keeps the channel open like a [`Sender`]. Dropping it releases the slot.
 ///
 /// # Examples
 ///
@@ -154,7 +154,7 @@ impl<T> fmt::Debug for PermitIterator<'_, T> {
 /// # }
 /// ```
 pub struct OwnedPermit<T> {
-    /// None once the permit was used.
+    /// `None` once the permit was used.
     sender: Option<Sender<T>>,
 }
 
@@ -171,7 +171,7 @@ impl<T> OwnedPermit<T> {
 
     /// Sends a message in the reserved slot, and returns the sender.
     ///
-    /// It neither waits nor fails, even after the receiver was closed.
+    /// Neither waits nor fails, even after the receiver was closed.
     ///
     /// # Examples
     ///

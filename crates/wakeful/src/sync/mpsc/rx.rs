@@ -20,8 +20,7 @@ use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::ptr;
 use std::task::{Context, Poll, RawWakerVTable, Waker, ready};
 
-/// The number of messages, for which no sender had to wait, after which the receiver returns to
-/// cheap fences.
+/// The number of messages without a waiting sender after which the receiver returns to cheap fences.
 const CHEAP_FENCE_AFTER: u32 = if IS_MODEL { 2 } else { 512 };
 
 /// The receiving end of a channel.
@@ -32,10 +31,10 @@ pub(super) struct Rx<T> {
     parked: Option<WakerId>,
     /// The number of messages until the receiver returns to cheap fences.
     full_fences_left: u32,
-    /// Copies of fields of the channel, which are in cache lines that senders write.
+    /// Copies of channel fields that share cache lines with fields that senders write.
     is_bounded: bool,
     barriers: Barriers,
-    /// The end of the channel was returned.
+    /// Whether the end of the channel was returned.
     has_ended: bool,
 }
 
@@ -65,15 +64,15 @@ impl WakerId {
     }
 }
 
-/// What the receiver finds if the next message is not ready.
+/// The state of the channel when `pop` found no ready message.
 enum RecvState {
-    /// The message has become ready meanwhile.
+    /// The message has become ready since.
     Ready,
     /// A sender has claimed the next position, and is about to fill it.
     Incomplete,
     /// There is no message, according to this word.
     Empty(Tail),
-    /// There is no message, and none will come.
+    /// There is no message, and none can arrive.
     Ended,
 }
 
@@ -135,7 +134,7 @@ impl<T> Rx<T> {
     #[cold]
     fn publish_with_full_fence(&mut self, position: u64) {
         let chan = &*self.chan;
-        // Stored once more, for the full fence.
+        // Stored again, for the full fence.
         chan.head.swap(position, SeqCst);
         if chan.fence_mode.load(SeqCst) & SENDER_WAITS != 0 {
             self.full_fences_left = CHEAP_FENCE_AFTER;
@@ -144,7 +143,7 @@ impl<T> Rx<T> {
         self.full_fences_left -= 1;
         if self.full_fences_left == 0 {
             self.full_fences_left = CHEAP_FENCE_AFTER;
-            // If it fails, a sender waits, and is granted capacity here.
+            // Failure means that a sender waits; it is granted capacity here.
             if chan.fence_mode.compare_exchange(FULL_FENCE, 0, SeqCst, SeqCst).is_err() {
                 chan.grant_capacity();
             }
@@ -160,7 +159,7 @@ impl<T> Rx<T> {
         if word.has_ended() { RecvState::Ended } else { RecvState::Empty(word) }
     }
 
-    // Inlined, so that a caller that need not wait does not pass the site along.
+    // Inlined, so that the fast path does not pass the site along.
     #[inline(always)]
     pub(super) fn poll_recv(
         &mut self,
@@ -192,7 +191,7 @@ impl<T> Rx<T> {
 
     /// Records that the current task waits for a message, or yields to the sender that is about to
     /// send it.
-    // All that is rare is called last, so that a wait like the one before saves no registers.
+    // The rare cases are a tail call, so that a repeated wait saves no registers.
     #[inline]
     fn record_wait(&self, waker: &Waker, site: &'static Location<'static>) {
         let chan = &*self.chan;
@@ -206,8 +205,8 @@ impl<T> Rx<T> {
         self.record_target(site);
     }
 
-    /// Records the first wait of a task, a wait whose details are asked for, or one that the first sender
-    /// may not end.
+    /// The slow path of `record_wait`: a task's first wait, a wait whose details were requested, or a
+    /// first sender that may be kept.
     #[cold]
     #[inline(never)]
     fn record_wait_slow(&self, waker: &Waker, site: &'static Location<'static>) {
@@ -274,7 +273,7 @@ impl<T> Rx<T> {
         taken
     }
 
-    /// Counts that the end of the channel is returned again, by a call at `site`.
+    /// Counts a repeated return of the channel's end, by a call at `site`.
     fn count_end(&mut self, kind: FutileKind, site: &'static Location<'static>) {
         if std::mem::replace(&mut self.has_ended, true) {
             futile::count(kind, ptr::from_ref(self.chan()).addr() as u64, Some(site));
@@ -283,7 +282,7 @@ impl<T> Rx<T> {
 
     /// Finds out why no message is ready, and parks if there is none.
     ///
-    /// `kind` and `site` are of the call, and used at the end of the channel.
+    /// `kind` and `site` describe the call; they are used when the channel has ended.
     #[cold]
     fn wait_or_park(
         &mut self,
@@ -323,7 +322,7 @@ impl<T> Rx<T> {
             if self.parked.is_some_and(|parked| parked.is(waker)) {
                 return ParkOutcome::Parked;
             }
-            // From here on another task waits.
+            // From now on a different task waits.
             self.unpark();
             return ParkOutcome::Raced;
         }
@@ -372,12 +371,12 @@ impl<T> Rx<T> {
 impl<T> Drop for Rx<T> {
     /// Closes the channel, and drops the messages in it.
     fn drop(&mut self) {
-        /// Continues also if the drop of a value panics.
+        /// Continues even if the drop of a value panics.
         struct Drain<'a, T>(&'a mut Rx<T>);
         impl<T> Drain<'_, T> {
             fn run(&mut self) {
                 let mut spin = SpinThenYield::new();
-                // Claimed messages that are not ready are about to be.
+                // Claimed messages that are not ready yet will be soon.
                 while self.0.len() > 0 {
                     match self.0.reader.pop(&self.0.chan.spares) {
                         Some(value) => drop(value),
@@ -393,7 +392,7 @@ impl<T> Drop for Rx<T> {
             }
         }
         let mut drain = Drain(self);
-        // Dropping the waker runs user code. If it panics, senders still learn that the channel
+        // Dropping the waker runs user code. If it panics, senders are still notified that the channel
         // ended.
         let mut panics = PanicSink::default();
         panics.catch(|| drain.0.unpark());

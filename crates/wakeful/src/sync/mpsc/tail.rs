@@ -14,8 +14,9 @@ const POSITION_SHIFT: u32 = FLAG_BITS + RESERVED_BITS;
 
 /// The number of positions before they wrap.
 ///
-/// A sender may sleep between its load of the word and its exchange. It would be deceived only if
-/// exactly this number of messages passed meanwhile: ten hours at 30 million a second.
+/// A sender may sleep between its load of the word and its exchange. The exchange would succeed
+/// wrongly only if exactly this number of messages passed in between: ten hours at 30 million a
+/// second.
 pub(super) const POSITIONS: u64 = 1 << (u64::BITS - POSITION_SHIFT);
 /// The largest number of reserved slots that the word can count. More are counted under a lock.
 pub(super) const MAX_RESERVED: u64 = (1 << RESERVED_BITS) - 1;
@@ -32,8 +33,8 @@ pub(super) struct Flag(pub(super) u64);
 pub(super) const CLOSED: Flag = Flag(1);
 /// The receiver waits, and its waker is in its cell.
 pub(super) const PARKED: Flag = Flag(2);
-/// Senders wait for capacity, or more slots are reserved than the word counts. So senders request
-/// capacity under the lock.
+/// Senders wait for capacity, or more slots are reserved than the word counts. While set, senders
+/// request capacity under the lock.
 pub(super) const QUEUED: Flag = Flag(4);
 /// The last sender was dropped. Never cleared.
 pub(super) const DISCONNECTED: Flag = Flag(8);
@@ -121,7 +122,7 @@ impl Tail {
         self.position().wrapping_sub(head) & (POSITIONS - 1)
     }
 
-    /// Returns whether no message can come after those that are already claimed.
+    /// Returns whether no message can follow those already claimed.
     #[inline]
     pub(super) fn has_ended(self) -> bool {
         self.has(DISCONNECTED) || (self.has(CLOSED) && !self.has(QUEUED) && self.reserved() == 0)

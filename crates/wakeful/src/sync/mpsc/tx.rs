@@ -10,7 +10,7 @@ use crate::sys::sync::atomic::Ordering::*;
 /// A sender that keeps the channel open.
 pub(super) struct Tx<T> {
     chan: Arc<Chan<T>>,
-    /// The channel was made with it.
+    /// Whether this is the sender that the channel was made with.
     is_first: bool,
 }
 
@@ -79,7 +79,7 @@ impl<T> Drop for WeakTx<T> {
 }
 
 impl<T> Chan<T> {
-    /// Sends a message without regard to capacity.
+    /// Sends a message regardless of capacity.
     #[inline]
     pub(super) fn send_unbounded(&self, value: T) -> Result<(), SendError<T>> {
         let mut word = self.load_tail();
@@ -113,7 +113,7 @@ impl<T> Chan<T> {
     ///
     /// # Errors
     ///
-    /// Returns the word. It has CLOSED or QUEUED set; otherwise the channel is full.
+    /// Returns the current word. If neither CLOSED nor QUEUED is set, the channel is full.
     #[inline]
     pub(super) fn claim(&self) -> Result<ClaimedSlot<T>, Tail> {
         let mut word = self.load_tail();

@@ -6,10 +6,10 @@ use crate::sync::guard_macros::guard_traits;
 use std::marker::PhantomData;
 use std::mem;
 
-/// A locked [`Mutex`]: gives access to the value, and unlocks when dropped.
+/// Guard of a locked [`Mutex`]: gives access to the value, and unlocks when dropped.
 ///
-/// [`Mutex::lock`] and [`Mutex::try_lock`] return it. It may be held across an `.await`, and moved
-/// to another task.
+/// Returned by [`Mutex::lock`] and [`Mutex::try_lock`]. The guard may be held across an `.await`,
+/// and moved to another task.
 ///
 /// # Examples
 ///
@@ -30,13 +30,13 @@ use std::mem;
 #[clippy::has_significant_drop]
 pub struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
-    /// Gives the guard the auto traits of exclusive access.
+    /// Restricts the guard's auto traits to those of `&mut T`.
     _access: PhantomData<&'a mut T>,
 }
 
-/// A locked [`Mutex`] with access to a part of its value; unlocks when dropped.
+/// Guard of a locked [`Mutex`] that gives access to a part of the value; unlocks when dropped.
 ///
-/// [`MutexGuard::map`] and [`MutexGuard::try_map`] return it.
+/// Returned by [`MutexGuard::map`] and [`MutexGuard::try_map`].
 ///
 /// # Examples
 ///
@@ -73,7 +73,7 @@ unsafe impl<T: ?Sized + Send> Send for MappedMutexGuard<'_, T> {}
 // SAFETY: GUARD-2: a `&MappedMutexGuard` gives access like `&T`.
 unsafe impl<T: ?Sized + Sync> Sync for MappedMutexGuard<'_, T> {}
 
-/// Unlocks a mutex when dropped, and gives no access to its value.
+/// Unlocks a mutex when dropped; gives no access to its value.
 struct RawGuard<'a>(&'a RawMutex);
 
 impl Drop for RawGuard<'_> {
@@ -106,8 +106,8 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
 
     /// Narrows the guard to a part of the value.
     ///
-    /// The mutex stays locked. This is an associated function, so that it does not hide a method of
-    /// the value: call it as `MutexGuard::map(guard, ..)`.
+    /// The mutex stays locked. This is an associated function so that it does not shadow a method
+    /// of the value: call it as `MutexGuard::map(guard, ..)`.
     ///
     /// # Examples
     ///
@@ -203,7 +203,7 @@ impl<'a, T: ?Sized> MappedMutexGuard<'a, T> {
         self.data
     }
 
-    /// Narrows the guard to a part of what it gives access to.
+    /// Narrows the guard further, to a part of what it refers to.
     ///
     /// # Examples
     ///

@@ -2,7 +2,7 @@
 //!
 //! - [`raw`]: the lock without the value, with the protocol of its state word.
 //! - [`guard`]: guards that borrow the mutex, for the whole value or a part of it.
-//! - [`owned`]: guards that keep the mutex alive by an `Arc`.
+//! - [`owned`]: guards that keep the mutex alive through an `Arc`.
 #![allow(unsafe_code)]
 
 mod guard;
@@ -25,8 +25,8 @@ use std::task::{Context, Poll, ready};
 /// A mutual exclusion lock whose guard may be held across an `.await`.
 ///
 /// For a value that is never locked across an `.await`, [`std::sync::Mutex`] is simpler and
-/// cheaper. This type is for the other case: a connection, for example, that a task uses for a
-/// request and its response.
+/// cheaper. Use this type for a value that a task keeps locked across an `.await`, such as a
+/// connection during a request and its response.
 ///
 /// A panic does not poison the mutex. A guard that is dropped by a panic unlocks the mutex, and the
 /// value stays as the panicking task left it.
@@ -79,7 +79,7 @@ unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 // the mutex, so `T: Send` is needed, and `T: Sync` is not.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
-/// The error of `try_lock`, `try_read` and `try_write`: the lock is not available now.
+/// Error returned by `try_lock`, `try_read` and `try_write` when the lock is not available.
 ///
 /// Another task holds the lock, or waits for it.
 ///
@@ -148,7 +148,7 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// Locks the mutex, and waits while another task holds it.
+    /// Locks the mutex, waiting while another task holds it.
     ///
     /// The mutex is unlocked when the returned guard is dropped.
     ///
@@ -178,14 +178,14 @@ impl<T: ?Sized> Mutex<T> {
         Lock { mutex: self, request: LockRequest::new(Location::caller()) }
     }
 
-    /// Locks the mutex, and blocks the calling thread while another task holds it.
+    /// Locks the mutex, blocking the calling thread while another task holds it.
     ///
     /// This is for code outside of tasks, for example a closure of
     /// [`spawn_blocking`](crate::task::spawn_blocking) or a plain thread.
     ///
     /// # Panics
     ///
-    /// Panics on a thread that is driving tasks, because they could not run meanwhile.
+    /// Panics if called on a thread that drives tasks, because its tasks could not run meanwhile.
     ///
     /// # Examples
     ///
@@ -213,14 +213,14 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// Locks the mutex from a blocking thread; the guard keeps the mutex alive.
+    /// Locks the mutex, blocking the calling thread; the guard keeps the mutex alive.
     ///
-    /// It blocks the calling thread like [`blocking_lock`](Self::blocking_lock). The guard owns an
-    /// `Arc` of the mutex instead of borrowing it.
+    /// Blocks like [`blocking_lock`](Self::blocking_lock). The guard owns an `Arc` of the mutex
+    /// instead of borrowing it.
     ///
     /// # Panics
     ///
-    /// Panics on a thread that is driving tasks, because they could not run meanwhile.
+    /// Panics if called on a thread that drives tasks, because its tasks could not run meanwhile.
     ///
     /// # Examples
     ///
@@ -245,8 +245,8 @@ impl<T: ?Sized> Mutex<T> {
 
     /// Locks the mutex; the guard keeps the mutex alive.
     ///
-    /// It waits like [`lock`](Self::lock). The guard owns an `Arc` of the mutex instead of
-    /// borrowing it, so the guard can be moved into a spawned task.
+    /// Waits like [`lock`](Self::lock). The guard owns an `Arc` of the mutex instead of borrowing
+    /// it, so it can be moved into a spawned task.
     ///
     /// # Cancel safety
     ///

@@ -1,14 +1,14 @@
-//! Mutex guards that keep the mutex alive by an `Arc`.
+//! Mutex guards that keep the mutex alive through an `Arc`.
 
 use super::Mutex;
 use crate::sync::guard_macros::guard_traits;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A locked [`Mutex`] that it keeps alive: gives access to the value, and unlocks when dropped.
+/// Owned guard of a locked [`Mutex`]: keeps the mutex alive, and unlocks it when dropped.
 ///
-/// [`Mutex::lock_owned`] and [`Mutex::try_lock_owned`] return it. It borrows nothing, so it can be
-/// moved into a spawned task.
+/// Returned by [`Mutex::lock_owned`] and [`Mutex::try_lock_owned`]. The guard borrows nothing, so
+/// it can be moved into a spawned task.
 ///
 /// # Examples
 ///
@@ -30,7 +30,7 @@ use std::sync::Arc;
 #[clippy::has_significant_drop]
 pub struct OwnedMutexGuard<T: ?Sized> {
     raw_guard: OwnedRawGuard<T>,
-    /// Removes the auto traits of the `Arc`; the impls below give those of exclusive access.
+    /// Removes the auto traits of the `Arc`; the impls below add those of exclusive access.
     _access: PhantomData<*mut T>,
 }
 
@@ -40,9 +40,11 @@ unsafe impl<T: ?Sized + Send> Send for OwnedMutexGuard<T> {}
 // SAFETY: GUARD-2: a reference to the guard gives access like `&T`, and shares an `Arc<Mutex<T>>`.
 unsafe impl<T: ?Sized + Send + Sync> Sync for OwnedMutexGuard<T> {}
 
-/// A locked [`Mutex`] that it keeps alive, with access to a part of its value.
+/// Owned guard of a locked [`Mutex`] that gives access to a part of the value; unlocks when
+/// dropped.
 ///
-/// [`OwnedMutexGuard::map`] and [`OwnedMutexGuard::try_map`] return it. It unlocks when dropped.
+/// Returned by [`OwnedMutexGuard::map`] and [`OwnedMutexGuard::try_map`]. The guard keeps the mutex
+/// alive.
 ///
 /// # Examples
 ///
@@ -76,7 +78,7 @@ where
 {
 }
 
-/// Unlocks a mutex when dropped, and gives no access to its value.
+/// Unlocks a mutex when dropped; gives no access to its value.
 struct OwnedRawGuard<T: ?Sized>(Arc<Mutex<T>>);
 
 impl<T: ?Sized> Drop for OwnedRawGuard<T> {
@@ -104,8 +106,8 @@ impl<T: ?Sized> OwnedMutexGuard<T> {
 
     /// Narrows the guard to a part of the value.
     ///
-    /// The mutex stays locked. This is an associated function, so that it does not hide a method of
-    /// the value: call it as `OwnedMutexGuard::map(guard, ..)`.
+    /// The mutex stays locked. This is an associated function so that it does not shadow a method
+    /// of the value: call it as `OwnedMutexGuard::map(guard, ..)`.
     ///
     /// # Examples
     ///
@@ -197,7 +199,7 @@ impl<T: ?Sized, U: ?Sized> OwnedMappedMutexGuard<T, U> {
         self.data
     }
 
-    /// Narrows the guard to a part of what it gives access to.
+    /// Narrows the guard further, to a part of what it refers to.
     ///
     /// # Examples
     ///

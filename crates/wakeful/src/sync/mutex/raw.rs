@@ -9,8 +9,8 @@
 //!                               no waiter is left    └────┘ a waiter is left
 //! ```
 //!
-//! While the mutex is locked, the word also has the id of the owner, a task or a `block_on` future.
-//! A flag says whether the lock was HANDED_OVER.
+//! While the mutex is locked, the word also holds the id of the owner: a task or a `block_on`
+//! future. A flag records whether the lock was HANDED_OVER.
 //!
 //! Rules:
 //! - MUTEX-1. The task that moves the word away from UNLOCKED holds the lock. While a task waits,
@@ -33,7 +33,7 @@
 //! `unlock` clears the site before it releases the word.
 //!
 //! Orderings: the Release of the word pairs with its Acquire, so a new owner sees everything that
-//! the owner before it did. A handed-over lock is ordered by the list's lock and by the grant.
+//! the previous owner did. A handed-over lock is ordered by the list's lock and by the grant.
 
 use crate::sys::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 use crate::sys::sync::const_unless_model;
@@ -51,9 +51,9 @@ use std::task::{Context, Poll, Waker};
 
 const UNLOCKED: u64 = 0;
 const LOCKED: u64 = 1;
-/// Set beside LOCKED: a task waits.
+/// Set beside LOCKED: at least one task waits.
 const CONTENDED: u64 = 2;
-/// Set beside LOCKED: the owner did not acquire a free lock, it was granted (MUTEX-4).
+/// Set beside LOCKED: the owner was granted the lock instead of acquiring it free (MUTEX-4).
 const HANDED_OVER: u64 = 4;
 /// The owner's id is above the flags.
 const SHIFT: u32 = 3;
@@ -125,7 +125,7 @@ impl RawMutex {
         }
     }
 
-    /// Hands the lock to the first waiter, or unlocks if the waiter has left meanwhile.
+    /// Hands the lock to the first waiter, or unlocks if all waiters have left meanwhile.
     #[inline(never)]
     fn hand_over(&self) {
         let wake = self.waiters.with(|list| {
@@ -179,7 +179,7 @@ impl RawMutex {
         });
     }
 
-    /// Adds the waiter to the list, unless the lock is free; then locks.
+    /// Enqueues the waiter, or acquires the lock if it is free.
     fn enqueue(
         &self,
         waiter: Pin<&Waiter<NextOwner>>,
@@ -231,7 +231,7 @@ impl RawMutex {
         }
     }
 
-    /// [`cancel`](Self::cancel) of a waiter that waits or was granted the lock.
+    /// The slow path of [`cancel`](Self::cancel): the waiter is queued or was granted the lock.
     #[cold]
     #[inline(never)]
     fn leave(&self, waiter: Pin<&Waiter<NextOwner>>) {

@@ -1,7 +1,7 @@
 //! [`Notify`]: a notification that wakes one waiting task, or all of them.
 //!
 //! - [`Notified`] and [`OwnedNotified`] (`notified.rs`) are the futures that wait.
-//! - `protocol.rs` has the state word, and what waiters and notifiers do with it.
+//! - `protocol.rs` documents the state word, and how waiters and notifiers change it.
 
 use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
 use crate::sys::sync::const_unless_model;
@@ -19,13 +19,13 @@ pub use notified::{Notified, OwnedNotified};
 
 /// Wakes tasks without sending them data.
 ///
-/// A task waits by [`notified().await`](Self::notified). Another task calls
-/// [`notify_one`](Self::notify_one) to wake the task that waits longest, or
+/// A task waits with [`notified().await`](Self::notified). Another task calls
+/// [`notify_one`](Self::notify_one) to wake the longest-waiting task, or
 /// [`notify_waiters`](Self::notify_waiters) to wake all. If no task waits, `notify_one` stores a
 /// permit, and the next `notified().await` completes at once. At most one permit is stored.
 ///
-/// Keep the data beside the `Notify`. The notifying task changes the data first and notifies
-/// afterwards. The notified task reads the data after it was woken.
+/// A `Notify` carries no data. The notifying task first changes data that both tasks share, and
+/// then notifies. The notified task reads the data after it wakes.
 ///
 /// # Memory ordering
 ///
@@ -58,12 +58,12 @@ pub use notified::{Notified, OwnedNotified};
 pub struct Notify {
     /// See the rules in `protocol`.
     word: AtomicUsize,
-    /// A waiter's entry has the count of calls at its creation.
+    /// Each entry holds the call count at the creation of its waiter.
     waiters: Waiters<(), usize>,
-    /// A notification has reached a waiter. For diagnostics, and not part of the protocol, so it is
-    /// std's atomic in models too.
+    /// Whether a notification has ever reached a waiter. Only for diagnostics, not part of the
+    /// protocol, so models use std's atomic, too.
     has_reached: std::sync::atomic::AtomicBool,
-    /// For diagnostics. The list has none, so waits are not linked to it.
+    /// For diagnostics. Kept apart from the list, so waits are not linked to the record.
     record: RecordCell,
 }
 
@@ -153,8 +153,8 @@ impl Notify {
 
     /// Waits for a notification; the future keeps the `Notify` alive.
     ///
-    /// It behaves like [`notified`](Self::notified), and borrows nothing, so it can be spawned or
-    /// stored.
+    /// Behaves like [`notified`](Self::notified). The future borrows nothing, so it can be spawned
+    /// or stored.
     ///
     /// # Cancel safety
     ///
@@ -180,7 +180,7 @@ impl Notify {
         OwnedNotified::new(self, Location::caller())
     }
 
-    /// Notifies the task that waits longest.
+    /// Notifies the longest-waiting task.
     ///
     /// If no task waits, a permit is stored for the next [`notified`](Self::notified). At most one
     /// permit is stored: ten calls while no task waits let one task pass.
@@ -206,7 +206,7 @@ impl Notify {
 
     /// Notifies the task that began to wait last.
     ///
-    /// If no task waits, a permit is stored, as by [`notify_one`](Self::notify_one). Use it where
+    /// If no task waits, a permit is stored, as by [`notify_one`](Self::notify_one). Use this if
     /// the most recently active task should continue, for example because its data is still in the
     /// cache.
     ///
@@ -229,7 +229,7 @@ impl Notify {
 
     /// Notifies every [`Notified`] that exists, polled or not.
     ///
-    /// It stores no permit: a [`notified`](Self::notified) that is created afterwards waits for the
+    /// Stores no permit: a [`notified`](Self::notified) future created afterwards waits for the
     /// next notification. A permit that is already stored stays.
     ///
     /// # Examples

@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Waker};
 enum Stage {
     /// Not polled yet.
     Created,
-    /// Has been in the list; `Waiter::state` has the details.
+    /// Enqueued at least once; `Waiter::state` has the details.
     Queued,
     /// Notified, and has returned `Ready`.
     Done,
@@ -74,8 +74,8 @@ impl Wait {
         Poll::Pending
     }
 
-    /// Leaves the list when the future is dropped, and hands on a notification that it did not
-    /// return.
+    /// Leaves the list when the future is dropped, and passes on a notification that was granted
+    /// but not returned.
     #[inline]
     fn cancel(self: Pin<&mut Self>, notify: &Notify) {
         if self.stage != Stage::Queued {
@@ -119,9 +119,9 @@ impl fmt::Debug for Wait {
 }
 
 pin_project_lite::pin_project! {
-    /// The future of [`Notify::notified`]: waits for a notification.
+    /// Future returned by [`Notify::notified`].
     ///
-    /// After it completed, it may be polled again and returns `Ready`.
+    /// Once completed, the future may be polled again and returns `Ready`.
     ///
     /// # Examples
     ///
@@ -153,10 +153,9 @@ pin_project_lite::pin_project! {
 }
 
 pin_project_lite::pin_project! {
-    /// The future of [`Notify::notified_owned`]: waits for a notification, and keeps the `Notify`
-    /// alive.
+    /// Future returned by [`Notify::notified_owned`]; keeps the `Notify` alive.
     ///
-    /// After it completed, it may be polled again and returns `Ready`.
+    /// Once completed, the future may be polled again and returns `Ready`.
     ///
     /// # Examples
     ///
@@ -202,10 +201,10 @@ impl<'a> Notified<'a> {
     /// Adds this waiter to the queue without polling it, and returns whether it is notified.
     ///
     /// A [`notify_one`](Notify::notify_one) call after this reaches the waiter. If this returns
-    /// true, the future completes when it is polled. It makes no difference to
+    /// true, the future completes when it is polled. `enable` makes no difference to
     /// [`notify_waiters`](Notify::notify_waiters).
     ///
-    /// This is needed if several tasks check a condition and then wait. Without `enable`, two
+    /// Call this if several tasks check a condition and then wait. Without `enable`, two
     /// `notify_one` calls between the check and the first poll store only one permit, and one task
     /// waits although its condition holds. With `enable` before the check, each call finds its own
     /// waiter.
@@ -263,7 +262,7 @@ impl OwnedNotified {
 
     /// Adds this waiter to the queue without polling it, and returns whether it is notified.
     ///
-    /// See [`Notified::enable`] for when that is needed.
+    /// See [`Notified::enable`] for when to call it.
     ///
     /// # Examples
     ///

@@ -3,9 +3,9 @@
 //! Actors: *waiters* are `Notified` futures (`notified.rs`); *notifiers* call `notify_one`,
 //! `notify_last` or `notify_waiters`.
 //!
-//! One word is the state. Its lower bits say whether a permit is stored, or a task waits. The bits
-//! above count the calls of `notify_waiters`. A waiter remembers that count from its creation. Once
-//! the counts differ, the waiter is notified, whether it was polled or not.
+//! All state is in one word. Its lower bits record whether a permit is stored, or a task waits. The bits
+//! above count the calls of `notify_waiters`. A waiter remembers that count from its creation. Once the
+//! counts differ, the waiter is notified, whether it was polled or not.
 //!
 //! ```text
 //! diagram
@@ -17,8 +17,8 @@
 //! ```
 //!
 //! Rules:
-//! - NOTIFY-1. The word says WAITING exactly while a *current* waiter is in the list: one whose
-//!   count is the word's. Current waiters are behind all others, because the count only grows.
+//! - NOTIFY-1. The word says WAITING exactly while a *current* waiter is in the list: one whose count
+//!   equals the count in the word. Current waiters are behind all others, because the count only grows.
 //! - NOTIFY-2. While the word says WAITING, only the holder of the list's lock changes it, by a
 //!   plain store. Otherwise any thread may, by a compare-exchange.
 //! - NOTIFY-3. The other waiters in the list were notified by a `notify_waiters` call that is still
@@ -172,7 +172,7 @@ impl Notify {
 
     /// Returns true if a waiter created at count `created_at` is notified without waiting.
     ///
-    /// That is the case if `notify_waiters` was called since, or if a permit is stored, which is
+    /// This is the case if `notify_waiters` was called since, or if a permit is stored. The permit is
     /// consumed.
     #[inline]
     pub(super) fn try_consume(&self, created_at: usize) -> bool {
@@ -195,8 +195,8 @@ impl Notify {
         }
     }
 
-    /// Notes that a notification has reached a waiter, or that a waiter has given up. The caller holds the
-    /// list's lock.
+    /// Records that a notification has reached a waiter, or that a waiter has given up. The caller holds
+    /// the list's lock.
     fn mark_reached(&self) {
         self.has_reached.store(true, Relaxed);
         if let Some(record) = self.record.get() {
@@ -204,7 +204,7 @@ impl Notify {
         }
     }
 
-    /// Adds a waiter to the list, unless it is notified meanwhile. Then it returns the waker.
+    /// Enqueues a waiter. Returns the waker if the waiter was notified meanwhile.
     pub(super) fn enqueue(
         &self,
         waiter: Pin<&Waiter<usize>>,
@@ -233,8 +233,8 @@ impl Notify {
         })
     }
 
-    /// Notes that `notify_waiters` was called once before a waiter was created, unless a notification has
-    /// reached a waiter. The caller holds the list's lock.
+    /// Records that `notify_waiters` was called once before a waiter was created, unless a notification
+    /// has reached a waiter. The caller holds the list's lock.
     ///
     /// A program that calls it more often announces each change, whether tasks wait or not.
     #[cold]
@@ -253,7 +253,7 @@ impl Notify {
         }
     }
 
-    /// Removes a waiter from the list if it is in there. Returns its state before.
+    /// Removes a waiter from the list, if queued, and returns its previous state.
     pub(super) fn remove(&self, waiter: Pin<&Waiter<usize>>) -> WaiterState {
         let (waiter_state, unneeded) = self.waiters.with(|list| {
             let waiter_state = waiter.state();

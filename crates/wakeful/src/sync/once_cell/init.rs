@@ -12,8 +12,8 @@
 //!
 //! The race to fear: a waiter finds no value and enqueues itself, while the initializer fills the
 //! slot and finds no waiter. It cannot happen: the slot is filled before the list is emptied, and
-//! the waiter checks the slot again under the list's lock. So the waiter is in the list by then, or
-//! it sees the value.
+//! the waiter checks the slot again under the list's lock. So either the waiter is already in the
+//! list, or it sees the value.
 
 use super::OnceCell;
 use crate::task::coop;
@@ -32,7 +32,7 @@ impl<T> OnceCell<T> {
         ClaimInit { cell: self, site, waiter: Waiter::new() }
     }
 
-    /// Makes the caller the initializer, or enqueues `waiter` if there is one and another task is.
+    /// Makes the caller the initializer, or enqueues `waiter` (if given) behind the current one.
     pub(super) fn try_claim_init(
         &self,
         site: &'static Location<'static>,
@@ -48,8 +48,8 @@ impl<T> OnceCell<T> {
             }
             if let Some((waiter, waker)) = waiter {
                 let waker = waker.take().expect("cloned for this");
-                // The first waiter copies the owner to the record. For later ones that has been
-                // done, by the first waiter or by the task that handed the right over.
+                // The first waiter copies the owner to the record. For later waiters, the first one
+                // or the task that handed the right over has already done so.
                 let is_first = list.is_empty();
                 let reason = (WaitKind::OnceCell, site);
                 list.push_linked(waiter, Owner::current(site), waker, reason, |record| {
@@ -98,7 +98,7 @@ impl<T> OnceCell<T> {
     }
 }
 
-/// What a task that wants the value does next.
+/// The next step of a task that wants the value.
 #[must_use]
 pub(super) enum ClaimOutcome {
     /// The cell has a value.
@@ -148,7 +148,7 @@ impl<T> Drop for InitGuard<'_, T> {
     }
 }
 
-/// What a task that waited has got.
+/// The result of waiting: the value, or the right to compute it.
 pub(super) enum ClaimResult<'a, T> {
     Value(&'a T),
     Init(InitGuard<'a, T>),

@@ -42,10 +42,10 @@ use std::panic::{Location, UnwindSafe};
 /// ```
 pub struct OnceCell<T> {
     slot: OnceSlot<T>,
-    /// A waiter's entry has the owner to record once it becomes the initializer.
+    /// Each entry holds the owner to record if its waiter becomes the initializer.
     waiters: Waiters<InitState, Owner>,
-    /// The initializer. Empty while the right is granted to a waiter that was not polled since;
-    /// then the resource record has the owner. Accessed under the list's lock.
+    /// The initializer. Empty while the right is granted to a waiter that has not been polled
+    /// since; the resource record then names the owner. Accessed under the list's lock.
     owner: OwnerCell,
 }
 
@@ -197,10 +197,10 @@ impl<T> OnceCell<T> {
         }
     }
 
-    /// Returns the value, and computes it by `f` if the cell is empty.
+    /// Returns the value, computing it with `f` if the cell is empty.
     ///
     /// If another task is computing the value, this waits for that task. If that task fails (its
-    /// future is dropped, or panics), the task that waits longest runs its own `f`. So `f` may be
+    /// future is dropped, or panics), the longest-waiting task runs its own `f`. So `f` may be
     /// called, and its future dropped, without its value being used.
     ///
     /// If `f` waits for the value of the same cell, it deadlocks.
@@ -252,13 +252,13 @@ impl<T> OnceCell<T> {
         }
     }
 
-    /// Returns the value, and computes it by a fallible `f` if the cell is empty.
+    /// Returns the value, computing it with a fallible `f` if the cell is empty.
     ///
-    /// It waits for other tasks like [`get_or_init`](Self::get_or_init).
+    /// Waits for other tasks like [`get_or_init`](Self::get_or_init).
     ///
     /// # Errors
     ///
-    /// Returns the error of `f`. The cell stays empty, and the task that waits longest runs its own
+    /// Returns the error of `f`. The cell stays empty, and the longest-waiting task runs its own
     /// `f`.
     ///
     /// # Cancel safety
@@ -314,7 +314,7 @@ impl<T> OnceCell<T> {
         self.slot.take()
     }
 
-    /// Takes the value out of the cell, and leaves the cell empty.
+    /// Takes the value out of the cell, leaving the cell empty.
     ///
     /// # Examples
     ///

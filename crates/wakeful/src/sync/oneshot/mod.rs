@@ -1,9 +1,9 @@
 //! A channel for one message, from one sender to one receiver.
 //!
 //! [`channel`] creates a [`Sender`] and a [`Receiver`]. [`Sender::send`] never waits. The receiver
-//! is itself the future of the message. Each end learns when the other is dropped: the receiver
-//! gets an error, and the sender can wait for it by [`closed`](Sender::closed). The common use is a
-//! reply to a request:
+//! is itself the future of the message. Each end can observe that the other was dropped: the
+//! receiver gets an error, and the sender can wait with [`closed`](Sender::closed). The common use
+//! is a reply to a request:
 //!
 //! ```
 //! use wakeful::sync::oneshot;
@@ -59,8 +59,8 @@ pub mod error {
 
     use std::fmt;
 
-    /// The error of an awaited [`Receiver`](super::Receiver): the sender was dropped without
-    /// sending.
+    /// Error returned by an awaited [`Receiver`](super::Receiver) when the sender was dropped
+    /// without sending.
     ///
     /// # Examples
     ///
@@ -85,7 +85,7 @@ pub mod error {
 
     impl std::error::Error for RecvError {}
 
-    /// The error of [`try_recv`](super::Receiver::try_recv): there is no message.
+    /// Error returned by [`try_recv`](super::Receiver::try_recv) when there is no message.
     ///
     /// # Examples
     ///

@@ -12,19 +12,19 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// The future of the message that its [`Sender`](super::Sender) sends.
+/// The receiving end of a oneshot channel: a future that resolves to the message.
 ///
-/// It returns an error if the sender is dropped without sending, and if it was
+/// Resolves to an error if the sender is dropped without sending, or if the receiver was
 /// [closed](Self::close) before a message was sent.
 ///
 /// # Cancel safety
 ///
-/// Awaiting `&mut receiver` is cancel safe. If that future is dropped, the message can still be
+/// Awaiting `&mut receiver` is cancel safe: if that future is dropped, the message can still be
 /// received. The receiver keeps the waker of the last poll: see [wakers](crate::sync#wakers).
 ///
 /// # Panics
 ///
-/// Panics if it is awaited again after it completed.
+/// Panics if polled again after it has completed.
 ///
 /// # Examples
 ///
@@ -39,7 +39,7 @@ use std::task::{Context, Poll, ready};
 /// # }
 /// ```
 pub struct Receiver<T> {
-    /// None once it has completed.
+    /// `None` once the receiver has completed.
     end: Option<ReceiverEnd<T>>,
     /// Where the channel was created. An awaited receiver has no other site to report.
     site: &'static Location<'static>,
@@ -50,10 +50,10 @@ impl<T> Receiver<T> {
         Self { end: Some(end), site }
     }
 
-    /// Closes the channel, so that `send` fails from here on.
+    /// Closes the channel; later sends fail.
     ///
-    /// A message that was already sent can still be received. It has no effect if the message was
-    /// received, or if the receiver was already closed.
+    /// A message that was already sent can still be received. Has no effect if the message was
+    /// received, or if the channel was already closed.
     ///
     /// # Examples
     ///
@@ -73,7 +73,7 @@ impl<T> Receiver<T> {
 
     /// Returns whether the receiver has completed, with a message or with an error.
     ///
-    /// Then it must not be awaited again.
+    /// A terminated receiver must not be awaited again.
     ///
     /// # Examples
     ///
@@ -95,7 +95,7 @@ impl<T> Receiver<T> {
 
     /// Returns whether there is no message to receive now.
     ///
-    /// That says nothing about whether it may be awaited: see
+    /// An empty receiver may be terminated, and must then not be awaited: see
     /// [`is_terminated`](Self::is_terminated).
     ///
     /// # Examples
@@ -117,7 +117,7 @@ impl<T> Receiver<T> {
     /// # Errors
     ///
     /// Returns [`TryRecvError::Empty`] if no message was sent yet, and [`TryRecvError::Closed`] if
-    /// none will come.
+    /// none can arrive.
     ///
     /// # Examples
     ///
@@ -145,7 +145,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Receives the message, and blocks the calling thread until it is sent.
+    /// Receives the message, blocking the calling thread until it is sent.
     ///
     /// This is for code outside of tasks.
     ///
@@ -155,7 +155,7 @@ impl<T> Receiver<T> {
     ///
     /// # Panics
     ///
-    /// Panics on a thread that is driving tasks, because they could not run meanwhile.
+    /// Panics if called on a thread that drives tasks, because its tasks could not run meanwhile.
     ///
     /// # Examples
     ///
@@ -171,7 +171,7 @@ impl<T> Receiver<T> {
         block_on::block_on(self)
     }
 
-    /// Ends this receiver, and returns the message if there is one.
+    /// Terminates this receiver, and returns the message if one was sent.
     #[inline]
     fn finish(&mut self) -> Option<T> {
         self.end.take()?.finish()

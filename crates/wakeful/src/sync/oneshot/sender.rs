@@ -10,10 +10,9 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Sends one message to its [`Receiver`](super::Receiver).
+/// The sending end of a oneshot channel, created by [`channel`](super::channel).
 ///
-/// If it is dropped without sending, the receiver gets an error. [`channel`](super::channel)
-/// creates it.
+/// If it is dropped without sending, the receiver gets an error.
 ///
 /// # Examples
 ///
@@ -43,9 +42,10 @@ impl<T> Sender<T> {
         Self { end }
     }
 
-    /// Sends the message. It never waits, and works on any thread.
+    /// Sends the message without waiting.
     ///
-    /// `Ok` does not mean that the message is received: the receiver may be dropped first.
+    /// Works on any thread. `Ok` does not mean that the message is received: the receiver may be
+    /// dropped first.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl<T> Sender<T> {
 
     /// Waits until the receiver is dropped or [closed](super::Receiver::close).
     ///
-    /// Use it to stop a computation whose result is not wanted any more.
+    /// Use this to stop a computation whose result is no longer needed.
     ///
     /// # Cancel safety
     ///
@@ -112,9 +112,9 @@ impl<T> Sender<T> {
         self.end.is_closed()
     }
 
-    /// Polls for the end of the receiver: [`closed`](Self::closed) for hand-written futures.
+    /// Polls whether the receiver is gone; the poll form of [`closed`](Self::closed).
     ///
-    /// If it returns `Pending`, the task of the last call is woken when the receiver is dropped or
+    /// On `Pending`, the task of the most recent call is woken when the receiver is dropped or
     /// closed.
     ///
     /// # Examples

@@ -1,4 +1,4 @@
-//! The allocation that both ends of a oneshot channel share, and which end may access what in it.
+//! The allocation that both ends of a oneshot channel share, and the rules of access to it.
 //!
 //! Actors: the *sender* and the *receiver*. Each sets a final state once: the sender DONE (with or
 //! without a VALUE), the receiver CLOSED, and only before DONE. Each may wait for the final state
@@ -53,7 +53,7 @@ const VALUE: u32 = 1 << 1;
 const SENDER_GONE: u32 = 1 << 2;
 /// The sender's waker is in its slot.
 const SENDER_WAITS: u32 = 1 << 3;
-/// The receiver wants no value.
+/// The receiver has closed the channel.
 const CLOSED: u32 = 1 << 4;
 /// The receiver has detached.
 const RECEIVER_GONE: u32 = 1 << 5;
@@ -202,7 +202,7 @@ unsafe fn free<T>(shared: NonNull<Shared<T>>) {
     shared.receiver.0.with_mut(|_| ());
 }
 
-/// Drops the waker of the end that detaches, and wakes the other end.
+/// Drops the waker of the detaching end, and wakes the other end.
 ///
 /// Both run user code: a panic of one does not keep the other from running.
 #[inline]
@@ -235,7 +235,7 @@ pub(super) fn new<T>() -> (SenderEnd<T>, ReceiverEnd<T>) {
     (SenderEnd(shared), ReceiverEnd(shared))
 }
 
-/// The sender's end. There is one.
+/// The sender's end; exactly one exists.
 pub(super) struct SenderEnd<T>(NonNull<Shared<T>>);
 
 // SAFETY: ONESHOT-1 to ONESHOT-3 say which end accesses what. A value goes from one thread to
@@ -334,7 +334,7 @@ impl<T> Drop for SenderEnd<T> {
     }
 }
 
-/// What a receiver finds.
+/// The state of the value, as the receiver sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValueState {
     /// No value, and the sender may still send one.
@@ -345,7 +345,7 @@ pub(super) enum ValueState {
     Never,
 }
 
-/// The receiver's end. There is one.
+/// The receiver's end; exactly one exists.
 pub(super) struct ReceiverEnd<T>(NonNull<Shared<T>>);
 
 // SAFETY: ONESHOT-1 to ONESHOT-3 say which end accesses what. A value goes from one thread to
@@ -394,7 +394,7 @@ impl<T> ReceiverEnd<T> {
         }
     }
 
-    /// Ends this end, and returns the value if one was sent.
+    /// Detaches the receiver, and returns the value if one was sent.
     #[inline]
     pub(super) fn finish(self) -> Option<T> {
         let state = self.shared().state.load(Acquire);

@@ -1,4 +1,4 @@
-//! What diagnostics learn of a semaphore: its owners, and requests that can never be granted.
+//! Diagnostics of a semaphore: its owners, and requests that can never be granted.
 //!
 //! Nothing here decides which task gets permits. The rules PERMIT-4 to PERMIT-8 are in `permit_owners`.
 
@@ -14,7 +14,7 @@ use crate::wait::ownership::stall_note::Stall;
 use std::panic::Location;
 
 impl RawSemaphore {
-    /// Records the owner of permits that were available. `has_first`: it has set FIRST.
+    /// Records the owner of permits that were available. `has_first`: the caller has set FIRST.
     pub(super) fn record_owner(&self, has_first: bool, held: Owner) -> OwnerIndex {
         if has_first {
             self.owners.record_first(held);
@@ -119,7 +119,7 @@ impl RawSemaphore {
         self.waiters.record.get()
     }
 
-    /// Returns the target that waiting tasks record. A waiter that is polled again calls it.
+    /// Returns the target that waiting tasks record, for a waiter that is polled again.
     pub(in crate::sync) fn target(&self) -> TargetWord {
         let Some(record) = self.resource_record() else { return TargetWord::of_address(self) };
         if record.owner_table.has_unnamed() {
@@ -128,7 +128,7 @@ impl RawSemaphore {
         record.target()
     }
 
-    /// Describes the queue to a task that waits for ever for `requested` permits.
+    /// Describes the queue in the report of a task that waits forever for `requested` permits.
     pub(in crate::sync) fn describe_to_waiter(&self, requested: usize) -> String {
         let own = context::current_id();
         let ahead = self.waiters.with(|list| {
@@ -148,13 +148,13 @@ impl RawSemaphore {
         }
     }
 
-    /// Notes a request for more permits than there ever were, or that the current task makes another
-    /// one. The caller holds the list's lock.
+    /// Records a request for more permits than ever existed, or a new request of the task that made one.
+    /// The caller holds the list's lock.
     #[inline]
     pub(super) fn note_request(&self, requested: usize, record: &ResourceRecord) {
         let (requested, ever) = (requested as u64, self.ever.load(Relaxed));
         let noted = record.stall.get();
-        // A semaphore without permits is a gate: the permits are what is waited for.
+        // A semaphore that never had permits is a gate: tasks wait for its first permits.
         if noted.is_none() && (requested <= ever || ever == 0) {
             return;
         }

@@ -1,8 +1,8 @@
 //! A counting semaphore with a FIFO wait list: the base of `Semaphore` and `RwLock`.
 //!
-//! One word has the number of available permits and three flags. WAITERS: a task waits. CLOSED: the
-//! semaphore is closed. FIRST: the first owner slot is occupied (see `permit_owners`). While no
-//! task waits, acquiring and releasing is one compare-exchange of that word.
+//! One word holds the number of available permits and three flags. WAITERS: a task waits. CLOSED: the
+//! semaphore is closed. FIRST: the first owner slot is occupied (see `permit_owners`). While no task
+//! waits, acquiring and releasing are each one compare-exchange of that word.
 //!
 //! ```text
 //! diagram
@@ -17,15 +17,15 @@
 //! - PERMIT-1. While WAITERS is set, only the holder of the list's lock changes the word. So no
 //!   task can overtake a waiter, and a task that releases permits gives them to the list.
 //! - PERMIT-2. While WAITERS is set, the word has no permits. All permits went to the first waiter,
-//!   which may have a part of what it requested. The waiters behind it have none, even if the few
-//!   they requested are there.
+//!   which may have a part of what it requested. The waiters behind it get none, even if they requested
+//!   few.
 //! - PERMIT-3. Under the list's lock, WAITERS is set exactly if the list is not empty. The list
 //!   changes in the same critical section.
 //!
-//! The race to fear: a task finds too few permits and enqueues itself, while the last permit is
-//! released to the word. The task does not read the word again. It cannot happen: the
-//! compare-exchange that sets WAITERS takes all permits of the word. A permit that was released
-//! before is among them; a later release finds WAITERS set.
+//! The race to fear: a task finds too few permits and enqueues itself, while the last permit is released
+//! to the word. The task does not read the word again. It cannot happen: the compare-exchange that sets
+//! WAITERS takes all permits of the word. A permit released before is among them; a later release finds
+//! WAITERS set.
 //!
 //! Orderings: a release of permits is a Release of the word, and acquiring them an Acquire. While
 //! no task waits, the word changes only by read-modify-write operations. So a task that acquires
@@ -55,24 +55,24 @@ const SHIFT: u32 = 3;
 pub(super) const MAX: usize = usize::MAX >> 3;
 const _: () = assert!(MAX << SHIFT >> SHIFT == MAX, "MAX fits above the flags");
 
-/// Permits, and the tasks that wait for some.
+/// Permits, and the tasks that wait for them.
 pub(super) struct RawSemaphore {
     word: AtomicUsize,
     waiters: Waiters<ListState, Demand>,
     /// The tasks that hold permits. For diagnostics.
     owners: PermitOwners,
-    /// The permits at the beginning and all that were added since. For diagnostics, and not part of the
-    /// protocol, so it is std's atomic in models too.
+    /// The initial permits and all permits added since. Only for diagnostics, not part of the protocol,
+    /// so models use std's atomic, too.
     ever: std::sync::atomic::AtomicU64,
 }
 
 type List<'a> = Locked<'a, ListState, Demand>;
 
-/// What a waiter has requested.
+/// The request of a waiter.
 pub(super) struct Demand {
     requested: usize,
-    /// How many permits it still needs; more than 0 while it waits. Only for the first waiter it is
-    /// less than `requested` (PERMIT-2).
+    /// The number of permits still missing; more than 0 while the waiter waits. Less than `requested`
+    /// only for the first waiter (PERMIT-2).
     missing: usize,
     /// The task that becomes an owner when the waiter is granted its permits, and its acquire site.
     task: u64,
@@ -97,7 +97,7 @@ pub(super) struct Closed;
 
 impl RawSemaphore {
     const_unless_model! {
-        /// Creates a semaphore with this number of permits, at most [`MAX`].
+        /// Creates a semaphore with `permits` permits, at most [`MAX`].
         pub(super) fn new(permits: usize) -> Self {
             Self {
                 word: AtomicUsize::new(permits << SHIFT),
@@ -117,8 +117,8 @@ impl RawSemaphore {
         self.word.load(Acquire) & CLOSED != 0
     }
 
-    /// Acquires permits if they are available. It never overtakes a waiter (PERMIT-2), unless it
-    /// requests 0 permits.
+    /// Acquires permits if they are available. Never overtakes a waiter (PERMIT-2), except for a request
+    /// of 0 permits.
     #[inline]
     pub(super) fn try_acquire(
         &self,
@@ -131,7 +131,7 @@ impl RawSemaphore {
         self.try_acquire_slow(requested, site)
     }
 
-    /// Acquires permits together with the first owner slot. This is the fast path.
+    /// The fast path: acquires permits together with the first owner slot.
     #[inline(always)]
     pub(super) fn try_acquire_first(
         &self,
@@ -151,7 +151,7 @@ impl RawSemaphore {
         true
     }
 
-    /// Acquires permits if they are available, in any owner slot.
+    /// The slow path: acquires permits if they are available, with any owner slot.
     #[inline(never)]
     pub(super) fn try_acquire_slow(
         &self,
@@ -179,7 +179,7 @@ impl RawSemaphore {
         }
     }
 
-    /// Removes up to `most` available permits for good, and returns how many.
+    /// Permanently removes up to `most` available permits, and returns how many were removed.
     pub(super) fn remove_up_to(&self, most: usize) -> usize {
         let mut word = self.word.load(Relaxed);
         loop {
@@ -201,8 +201,8 @@ impl RawSemaphore {
     pub(super) fn add(&self, permits: usize) {
         self.ever.fetch_add(permits as u64, Relaxed);
         self.release(permits, OwnerIndex::NONE);
-        // A request that was queued before the release has its note, by the list's lock. A later one has
-        // seen the new number, by the word.
+        // A request queued before the release has written its note, ordered by the list's lock. A later
+        // one has seen the new number, ordered by the word.
         if self.resource_record().is_some_and(|record| record.stall.is_set()) {
             self.update_request_note();
         }
@@ -252,7 +252,7 @@ impl RawSemaphore {
     }
 }
 
-/// Returns the word after `requested` permits are taken, and whether that sets FIRST.
+/// Returns the word after taking `requested` permits, and whether that sets FIRST.
 ///
 /// While a task waits, FIRST does not change (PERMIT-1); only a request for 0 permits gets here
 /// then.
@@ -268,7 +268,7 @@ fn panic_too_many(permits: usize) -> ! {
     panic!("number of added permits ({permits}) would overflow MAX_PERMITS ({MAX})")
 }
 
-/// Checks that a semaphore can have this number of permits.
+/// Checks that a semaphore can hold `permits` permits.
 ///
 /// # Panics
 ///
@@ -295,8 +295,8 @@ mod tests {
     use std::pin::pin;
     use std::sync::Arc;
 
-    /// An owner has the first slot and has not written its name when a task enqueues itself.
-    /// Neither of the two does anything after that.
+    /// An owner holds the first slot but has not yet written its name when a task enqueues itself.
+    /// Neither of them acts after that.
     #[test]
     fn the_scan_learns_of_an_owner_that_wrote_its_name_late() {
         let runtime = Builder::new_current_thread().on_report(|_| {}).build().unwrap();

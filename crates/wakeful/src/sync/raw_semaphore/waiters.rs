@@ -1,4 +1,4 @@
-//! Requests that wait: how a task enters and leaves the list, and how waiters are granted permits.
+//! Waiting requests: how tasks enter and leave the wait list, and how waiters are granted permits.
 //!
 //! The rules PERMIT-1 to PERMIT-3 are in the parent module.
 
@@ -112,7 +112,7 @@ impl RawSemaphore {
         }
     }
 
-    /// [`cancel`](Self::cancel) of a waiter that waits or was granted its permits.
+    /// The slow path of [`cancel`](Self::cancel): the waiter is queued or was granted its permits.
     #[cold]
     #[inline(never)]
     fn leave(&self, waiter: Pin<&Waiter<Demand>>, requested: usize) {

@@ -33,8 +33,8 @@ const MAX_READERS: u32 = u32::MAX >> 3;
 
 /// A reader-writer lock whose guards may be held across an `.await`.
 ///
-/// Any number of tasks can read the value at a time, or one task can change it. Use it for a value
-/// that is read far more often than it is changed. If no guard is held across an `.await`,
+/// Any number of tasks can read the value at the same time, or one task can change it. Use it for a
+/// value that is read far more often than it is changed. If no guard is held across an `.await`,
 /// [`std::sync::RwLock`] is cheaper.
 ///
 /// A panic does not poison the lock.
@@ -154,8 +154,8 @@ impl<T: ?Sized> RwLock<T> {
         ///
         /// # Panics
         ///
-        /// Panics if `max_reads` is 0 or more than `u32::MAX >> 3`. In a `static` that is a compile
-        /// error.
+        /// Panics if `max_reads` is 0 or more than `u32::MAX >> 3`. In a `static`, this is a
+        /// compile error.
         ///
         /// # Examples
         ///
@@ -179,7 +179,7 @@ impl<T: ?Sized> RwLock<T> {
         }
     }
 
-    /// Locks for reading, and waits while a writer holds the lock or waits for it.
+    /// Locks for reading, waiting while a writer holds the lock or waits for it.
     ///
     /// The access ends when the returned guard is dropped. A task that holds a read guard must not
     /// call this again: see [fairness](RwLock#fairness).
@@ -207,14 +207,14 @@ impl<T: ?Sized> RwLock<T> {
         Acquire::new(self, Access::Read, Location::caller(), RwLockReadGuard::new)
     }
 
-    /// Locks for reading, and blocks the calling thread meanwhile.
+    /// Locks for reading, blocking the calling thread until access is granted.
     ///
     /// This is for code outside of tasks, for example a closure of
     /// [`spawn_blocking`](crate::task::spawn_blocking).
     ///
     /// # Panics
     ///
-    /// Panics on a thread that is driving tasks, because they could not run meanwhile.
+    /// Panics if called on a thread that drives tasks, because its tasks could not run meanwhile.
     ///
     /// # Examples
     ///
@@ -233,7 +233,7 @@ impl<T: ?Sized> RwLock<T> {
         }
     }
 
-    /// Locks for reading if that is possible without waiting.
+    /// Locks for reading if no waiting is needed.
     ///
     /// # Errors
     ///
@@ -257,7 +257,7 @@ impl<T: ?Sized> RwLock<T> {
         Ok(RwLockReadGuard::new(self, self.try_raw_guard(Access::Read)?))
     }
 
-    /// Locks for writing, and waits while other tasks hold the lock.
+    /// Locks for writing, waiting while other tasks hold the lock.
     ///
     /// The access ends when the returned guard is dropped.
     ///
@@ -285,14 +285,14 @@ impl<T: ?Sized> RwLock<T> {
         Acquire::new(self, Access::Write, Location::caller(), RwLockWriteGuard::new)
     }
 
-    /// Locks for writing, and blocks the calling thread meanwhile.
+    /// Locks for writing, blocking the calling thread until access is granted.
     ///
     /// This is for code outside of tasks, for example a closure of
     /// [`spawn_blocking`](crate::task::spawn_blocking).
     ///
     /// # Panics
     ///
-    /// Panics on a thread that is driving tasks, because they could not run meanwhile.
+    /// Panics if called on a thread that drives tasks, because its tasks could not run meanwhile.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! Methods of `Arc<RwLock>`: their guards keep the lock alive.
+//! Methods of `Arc<RwLock>`, whose guards keep the lock alive.
 
 use super::futures::AcquireOwned;
 use super::raw::{Access, OwnedRawGuard};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 impl<T: ?Sized> RwLock<T> {
     /// Locks for reading; the guard keeps the lock alive.
     ///
-    /// It waits like [`read`](Self::read). The guard owns an `Arc` of the lock instead of borrowing
+    /// Waits like [`read`](Self::read). The guard owns an `Arc` of the lock instead of borrowing
     /// it.
     ///
     /// # Cancel safety
@@ -38,7 +38,7 @@ impl<T: ?Sized> RwLock<T> {
         AcquireOwned::new(self, Access::Read, Location::caller(), OwnedRwLockReadGuard::new)
     }
 
-    /// Locks for reading if that is possible without waiting; the guard keeps the lock alive.
+    /// Locks for reading if no waiting is needed; the guard keeps the lock alive.
     ///
     /// # Errors
     ///
@@ -62,8 +62,8 @@ impl<T: ?Sized> RwLock<T> {
 
     /// Locks for writing; the guard keeps the lock alive.
     ///
-    /// It waits like [`write`](Self::write). The guard owns an `Arc` of the lock instead of
-    /// borrowing it.
+    /// Waits like [`write`](Self::write). The guard owns an `Arc` of the lock instead of borrowing
+    /// it.
     ///
     /// # Cancel safety
     ///

@@ -1,14 +1,14 @@
-//! Exclusive guards that keep the reader-writer lock alive by an `Arc`.
+//! Exclusive guards that keep the reader-writer lock alive through an `Arc`.
 
 use super::raw::OwnedRawGuard;
 use super::{OwnedRwLockReadGuard, RwLock};
 use crate::sync::guard_macros::guard_traits;
 use std::sync::Arc;
 
-/// Exclusive access to the value of a [`RwLock`] that it keeps alive; unlocks when dropped.
+/// Owned exclusive guard of a [`RwLock`]: keeps the lock alive, and releases it when dropped.
 ///
-/// [`RwLock::write_owned`] and [`RwLock::try_write_owned`] return it. It borrows nothing, so it can
-/// be moved into a spawned task.
+/// Returned by [`RwLock::write_owned`] and [`RwLock::try_write_owned`]. The guard borrows nothing,
+/// so it can be moved into a spawned task.
 ///
 /// # Examples
 ///
@@ -36,11 +36,11 @@ unsafe impl<T: ?Sized + Send + Sync> Send for OwnedRwLockWriteGuard<T> {}
 // SAFETY: GUARD-2: a reference to the guard gives access like `&T`, and shares an `Arc<RwLock<T>>`.
 unsafe impl<T: ?Sized + Send + Sync> Sync for OwnedRwLockWriteGuard<T> {}
 
-/// Exclusive access to a part of the value of a [`RwLock`] that it keeps alive.
+/// Owned exclusive guard of a [`RwLock`] that gives access to a part of the value.
 ///
-/// [`OwnedRwLockWriteGuard::map`] returns it. It unlocks when dropped. It can't be downgraded: a
-/// part that `f` reached through `&mut T`, for example by `Mutex::get_mut`, could then be changed
-/// by other readers through `&T`.
+/// Returned by [`OwnedRwLockWriteGuard::map`]. The guard releases the lock when dropped. It can't
+/// be downgraded: `f` may have reached its part through `&mut T`, for example with
+/// `Mutex::get_mut`. Other readers could then change that part through `&T`.
 ///
 /// # Examples
 ///
@@ -94,7 +94,7 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
 
     /// Narrows the guard to a part of the value.
     ///
-    /// The lock stays held for writing. This is an associated function, so that it does not hide a
+    /// The lock stays held for writing. This is an associated function so that it does not shadow a
     /// method of the value.
     ///
     /// # Examples
@@ -222,7 +222,7 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
         Ok(OwnedRwLockReadGuard::of_part(data, this.raw_guard.downgrade()))
     }
 
-    /// Converts the guard to a mapped guard of the whole value.
+    /// Converts the guard into a mapped guard of the whole value.
     ///
     /// This is for code that handles both kinds of guards as one type.
     ///
@@ -247,7 +247,7 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
         OwnedRwLockMappedWriteGuard { data: this.data, raw_guard: this.raw_guard }
     }
 
-    /// Downgrades to a shared guard, without releasing the lock in between.
+    /// Atomically downgrades to a shared guard.
     ///
     /// No writer gets the lock in between. Readers at the front of the wait queue get it together
     /// with this guard.
@@ -273,7 +273,7 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
 
     /// Returns the lock that this guard holds.
     ///
-    /// This is an associated function, so that it does not hide a method of the value.
+    /// This is an associated function so that it does not shadow a method of the value.
     ///
     /// # Examples
     ///
@@ -305,7 +305,7 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockMappedWriteGuard<T, U> {
         self.data
     }
 
-    /// Narrows the guard to a part of what it gives access to.
+    /// Narrows the guard further, to a part of what it refers to.
     ///
     /// # Examples
     ///
@@ -367,7 +367,7 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockMappedWriteGuard<T, U> {
 
     /// Returns the lock that this guard holds.
     ///
-    /// This is an associated function, so that it does not hide a method of the value.
+    /// This is an associated function so that it does not shadow a method of the value.
     ///
     /// # Examples
     ///

@@ -1,9 +1,8 @@
 //! The reader-writer lock without its value, built on a semaphore.
 //!
-//! The semaphore has as many permits as there may be readers. A reader holds one permit, a writer
-//! holds all of them. So the semaphore's protocol and its order are those of the lock. Permits that
-//! readers release are collected for a waiting writer. Readers that come after that writer wait
-//! behind it.
+//! The semaphore has one permit per possible reader. A reader holds one permit; a writer holds all
+//! of them. So the lock inherits the semaphore's protocol and fairness. Permits that readers
+//! release are collected for a waiting writer. Readers that come after that writer wait behind it.
 
 use super::RwLock;
 use crate::sync::acquire::PermitRequest;
@@ -80,7 +79,7 @@ impl RawRwLock {
         request.cancel(&self.permits);
     }
 
-    /// Acquires the permits if that is possible without waiting.
+    /// Acquires the permits if no waiting is needed.
     #[inline]
     pub(super) fn try_acquire(
         &self,
@@ -109,7 +108,7 @@ impl RawRwLock {
     }
 }
 
-/// Acquired permits, which the holder releases by `release`.
+/// Acquired permits, which the owner returns with `release`.
 #[must_use]
 pub(super) struct HeldPermits {
     permits: u32,
@@ -142,7 +141,7 @@ impl Drop for RawGuard<'_> {
     }
 }
 
-/// Permits of a lock that it keeps alive, which it releases when dropped.
+/// Permits of a lock that is kept alive through an `Arc`; releases them when dropped.
 pub(super) struct OwnedRawGuard<T: ?Sized> {
     pub(super) lock: Arc<RwLock<T>>,
     held: HeldPermits,

@@ -6,9 +6,10 @@ use crate::sync::guard_macros::guard_traits;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Shared access to the value of a [`RwLock`], or to a part of it; unlocks when dropped.
+/// Shared guard of a [`RwLock`], for the whole value or a part of it; releases the lock when
+/// dropped.
 ///
-/// [`RwLock::read`] and [`RwLock::try_read`] return it.
+/// Returned by [`RwLock::read`] and [`RwLock::try_read`].
 ///
 /// # Examples
 ///
@@ -36,10 +37,11 @@ unsafe impl<T: ?Sized + Sync> Send for RwLockReadGuard<'_, T> {}
 // SAFETY: GUARD-2: a reference to the guard gives access like `&T`.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLockReadGuard<'_, T> {}
 
-/// Shared access to the value of a [`RwLock`] that it keeps alive; unlocks when dropped.
+/// Owned shared guard of a [`RwLock`]: keeps the lock alive, and releases it when dropped.
 ///
-/// [`RwLock::read_owned`] and [`RwLock::try_read_owned`] return it. It borrows nothing, so it can
-/// be moved into a spawned task. After [`map`](Self::map) it gives access to a part of the value.
+/// Returned by [`RwLock::read_owned`] and [`RwLock::try_read_owned`]. The guard borrows nothing, so
+/// it can be moved into a spawned task. After [`map`](Self::map), it gives access to a part of the
+/// value.
 ///
 /// # Examples
 ///
@@ -91,7 +93,7 @@ impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
 
     /// Narrows the guard to a part of the value.
     ///
-    /// The lock stays held for reading. This is an associated function, so that it does not hide a
+    /// The lock stays held for reading. This is an associated function so that it does not shadow a
     /// method of the value.
     ///
     /// # Examples
@@ -170,7 +172,7 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
 
     /// Narrows the guard to a part of the value.
     ///
-    /// The lock stays held for reading. This is an associated function, so that it does not hide a
+    /// The lock stays held for reading. This is an associated function so that it does not shadow a
     /// method of the value.
     ///
     /// # Examples
@@ -229,7 +231,7 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
 
     /// Returns the lock that this guard holds.
     ///
-    /// This is an associated function, so that it does not hide a method of the value.
+    /// This is an associated function so that it does not shadow a method of the value.
     ///
     /// # Examples
     ///

@@ -5,9 +5,9 @@ use super::{RwLock, RwLockReadGuard};
 use crate::sync::guard_macros::guard_traits;
 use std::marker::PhantomData;
 
-/// Exclusive access to the value of a [`RwLock`]; unlocks when dropped.
+/// Exclusive guard of a [`RwLock`]; releases the lock when dropped.
 ///
-/// [`RwLock::write`] and [`RwLock::try_write`] return it.
+/// Returned by [`RwLock::write`] and [`RwLock::try_write`].
 ///
 /// # Examples
 ///
@@ -38,10 +38,11 @@ unsafe impl<T: ?Sized + Send + Sync> Send for RwLockWriteGuard<'_, T> {}
 // SAFETY: GUARD-2: a reference to the guard gives access like `&T`.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLockWriteGuard<'_, T> {}
 
-/// Exclusive access to a part of the value of a [`RwLock`]; unlocks when dropped.
+/// Exclusive guard of a [`RwLock`] that gives access to a part of the value.
 ///
-/// [`RwLockWriteGuard::map`] returns it. It can't be downgraded: a part that `f` reached through
-/// `&mut T`, for example by `Mutex::get_mut`, could then be changed by other readers through `&T`.
+/// Returned by [`RwLockWriteGuard::map`]. The guard releases the lock when dropped. It can't be
+/// downgraded: `f` may have reached its part through `&mut T`, for example with `Mutex::get_mut`.
+/// Other readers could then change that part through `&T`.
 ///
 /// # Examples
 ///
@@ -87,7 +88,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
 
     /// Narrows the guard to a part of the value.
     ///
-    /// The lock stays held for writing. This is an associated function, so that it does not hide a
+    /// The lock stays held for writing. This is an associated function so that it does not shadow a
     /// method of the value.
     ///
     /// # Examples
@@ -206,7 +207,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         Ok(RwLockReadGuard::of_part(data, this.raw_guard.downgrade()))
     }
 
-    /// Converts the guard to a mapped guard of the whole value.
+    /// Converts the guard into a mapped guard of the whole value.
     ///
     /// This is for code that handles both kinds of guards as one type.
     ///
@@ -230,7 +231,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         RwLockMappedWriteGuard { data: this.data, raw_guard: this.raw_guard, _access: PhantomData }
     }
 
-    /// Downgrades to a shared guard, without releasing the lock in between.
+    /// Atomically downgrades to a shared guard.
     ///
     /// No writer gets the lock in between. Readers at the front of the wait queue get it together
     /// with this guard.
@@ -265,7 +266,7 @@ impl<'a, T: ?Sized> RwLockMappedWriteGuard<'a, T> {
         self.data
     }
 
-    /// Narrows the guard to a part of what it gives access to.
+    /// Narrows the guard further, to a part of what it refers to.
     ///
     /// # Examples
     ///

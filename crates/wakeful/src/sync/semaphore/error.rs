@@ -3,7 +3,7 @@
 use crate::sync::raw_semaphore::Closed;
 use std::fmt;
 
-/// The error of `acquire`: the semaphore was [closed](super::Semaphore::close).
+/// Error returned by `acquire` when the semaphore was [closed](super::Semaphore::close).
 ///
 /// # Examples
 ///
@@ -35,7 +35,7 @@ impl From<Closed> for AcquireError {
     }
 }
 
-/// The error of `try_acquire`: no permit could be acquired without waiting.
+/// Error returned by `try_acquire` when no permit could be acquired without waiting.
 ///
 /// # Examples
 ///

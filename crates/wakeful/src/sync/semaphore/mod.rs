@@ -1,7 +1,7 @@
 //! A counting semaphore.
 //!
-//! [`Semaphore`] is the public type around `RawSemaphore`. [`permit`] has the guards that it returns,
-//! `owned` the methods of `Arc<Semaphore>`.
+//! [`Semaphore`] is the public type around `RawSemaphore`. [`permit`] contains the guards that it
+//! returns, `owned` the methods of `Arc<Semaphore>`.
 
 mod error;
 mod owned;
@@ -22,7 +22,7 @@ use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// A counting semaphore: limits how many tasks do something at a time.
+/// A counting semaphore, which limits how many tasks use a resource at the same time.
 ///
 /// A task acquires a permit, and waits if none is available. Dropping the permit returns it to the
 /// semaphore.
@@ -75,7 +75,7 @@ impl Semaphore {
     /// The largest number of permits of a semaphore: `usize::MAX >> 3`.
     pub const MAX_PERMITS: usize = raw_semaphore::MAX;
 
-    /// Creates a semaphore with this number of permits.
+    /// Creates a semaphore with `permits` permits.
     ///
     /// # Panics
     ///
@@ -100,7 +100,7 @@ impl Semaphore {
         ///
         /// # Panics
         ///
-        /// Panics if `permits` is more than [`MAX_PERMITS`](Self::MAX_PERMITS). In a `static` that
+        /// Panics if `permits` is more than [`MAX_PERMITS`](Self::MAX_PERMITS). In a `static`, this
         /// is a compile error.
         ///
         /// # Examples
@@ -162,7 +162,7 @@ impl Semaphore {
         }
     }
 
-    /// Removes up to `n` available permits for good, and returns how many were removed.
+    /// Permanently removes up to `n` available permits, and returns how many were removed.
     ///
     /// Permits that are held, or collected for a waiting task, are not affected.
     ///
@@ -179,7 +179,7 @@ impl Semaphore {
         self.permits.remove_up_to(n)
     }
 
-    /// Acquires one permit, and waits while none is available.
+    /// Acquires one permit, waiting while none is available.
     ///
     /// # Errors
     ///
@@ -210,10 +210,11 @@ impl Semaphore {
         Acquire { sem: self, request: PermitRequest::new(1, Location::caller()) }
     }
 
-    /// Acquires `n` permits together, and waits until all of them are available.
+    /// Acquires `n` permits together, waiting until all of them are available.
     ///
-    /// The permits are one [`SemaphorePermit`]. A task that needs several permits should acquire
-    /// them by one call: two tasks that each hold some and wait for more can deadlock.
+    /// The permits are returned as one [`SemaphorePermit`]. A task that needs several permits
+    /// should acquire them in one call: two tasks that each hold some and wait for more can
+    /// deadlock.
     ///
     /// # Errors
     ///
@@ -251,7 +252,7 @@ impl Semaphore {
         Acquire { sem: self, request: PermitRequest::new(n as usize, Location::caller()) }
     }
 
-    /// Acquires one permit if that is possible without waiting.
+    /// Acquires one permit if no waiting is needed.
     ///
     /// # Errors
     ///
@@ -274,7 +275,7 @@ impl Semaphore {
         self.try_acquire_many(1)
     }
 
-    /// Acquires `n` permits together if that is possible without waiting.
+    /// Acquires `n` permits together if no waiting is needed.
     ///
     /// # Errors
     ///
@@ -313,7 +314,7 @@ impl Semaphore {
         }
     }
 
-    /// Acquires one permit, and blocks the calling thread while none is available.
+    /// Acquires one permit, blocking the calling thread while none is available.
     ///
     /// This is for code outside of tasks, for example a closure of
     /// [`spawn_blocking`](crate::task::spawn_blocking).
@@ -325,7 +326,7 @@ impl Semaphore {
     ///
     /// # Panics
     ///
-    /// Panics on a thread that is driving tasks, because they could not run meanwhile.
+    /// Panics if called on a thread that drives tasks, because its tasks could not run meanwhile.
     ///
     /// # Examples
     ///
@@ -342,7 +343,7 @@ impl Semaphore {
         self.blocking_acquire_many(1)
     }
 
-    /// Acquires `n` permits together, and blocks the calling thread until all are available.
+    /// Acquires `n` permits together, blocking the calling thread until all are available.
     ///
     /// This is for code outside of tasks.
     ///
@@ -353,8 +354,8 @@ impl Semaphore {
     ///
     /// # Panics
     ///
-    /// Panics on a thread that is driving tasks, because they could not run meanwhile, and if `n`
-    /// is more than [`MAX_PERMITS`](Self::MAX_PERMITS).
+    /// Panics if called on a thread that drives tasks, because its tasks could not run meanwhile,
+    /// and if `n` is more than [`MAX_PERMITS`](Self::MAX_PERMITS).
     ///
     /// # Examples
     ///
@@ -375,7 +376,7 @@ impl Semaphore {
         }
     }
 
-    /// Closes the semaphore: all waiting and all later requests fail.
+    /// Closes the semaphore: all waiting requests and all later ones fail.
     ///
     /// A request whose permit was granted, but whose future has not returned it yet, fails as well.
     /// Permits that are held stay valid, and are returned to the semaphore as usual.

@@ -1,4 +1,4 @@
-//! Methods of `Arc<Semaphore>`: their permits keep the semaphore alive.
+//! Methods of `Arc<Semaphore>`, whose permits keep the semaphore alive.
 
 use super::{AcquireError, OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use crate::sync::acquire::PermitRequest;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 impl Semaphore {
-    /// Acquires one permit that keeps the semaphore alive, and waits while none is available.
+    /// Acquires an owned permit, waiting while none is available.
     ///
     /// The permit owns an `Arc` of the semaphore, so it can be moved into a spawned task.
     ///
@@ -59,9 +59,9 @@ impl Semaphore {
         AcquireOwned { sem: Some(self), request: PermitRequest::new(1, Location::caller()) }
     }
 
-    /// Acquires `n` permits that keep the semaphore alive, and waits until all are available.
+    /// Acquires `n` owned permits together, waiting until all are available.
     ///
-    /// The permits are one [`OwnedSemaphorePermit`].
+    /// The permits are returned as one [`OwnedSemaphorePermit`].
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl Semaphore {
         }
     }
 
-    /// Acquires one permit that keeps the semaphore alive, without waiting.
+    /// Acquires an owned permit if one is available.
     ///
     /// # Errors
     ///
@@ -126,7 +126,7 @@ impl Semaphore {
         self.try_acquire_many_owned(1)
     }
 
-    /// Acquires `n` permits that keep the semaphore alive, without waiting.
+    /// Acquires `n` owned permits together if they are available.
     ///
     /// # Errors
     ///
@@ -157,7 +157,7 @@ impl Semaphore {
         Ok(OwnedSemaphorePermit::new(self, n as usize, owner))
     }
 
-    /// Acquires one permit that keeps the semaphore alive, and blocks the calling thread meanwhile.
+    /// Acquires an owned permit, blocking the calling thread until one is available.
     ///
     /// This is for code outside of tasks.
     ///
@@ -168,7 +168,7 @@ impl Semaphore {
     ///
     /// # Panics
     ///
-    /// Panics on a thread that is driving tasks, because they could not run meanwhile.
+    /// Panics if called on a thread that drives tasks, because its tasks could not run meanwhile.
     ///
     /// # Examples
     ///
@@ -186,7 +186,7 @@ impl Semaphore {
         self.blocking_acquire_many_owned(1)
     }
 
-    /// Acquires `n` permits that keep the semaphore alive, and blocks the calling thread meanwhile.
+    /// Acquires `n` owned permits, blocking the calling thread until all are available.
     ///
     /// This is for code outside of tasks.
     ///
@@ -197,8 +197,8 @@ impl Semaphore {
     ///
     /// # Panics
     ///
-    /// Panics on a thread that is driving tasks, because they could not run meanwhile, and if `n`
-    /// is more than [`MAX_PERMITS`](Self::MAX_PERMITS).
+    /// Panics if called on a thread that drives tasks, because its tasks could not run meanwhile,
+    /// and if `n` is more than [`MAX_PERMITS`](Self::MAX_PERMITS).
     ///
     /// # Examples
     ///

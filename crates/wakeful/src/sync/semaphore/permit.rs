@@ -1,14 +1,14 @@
-//! The permits that a semaphore hands out.
+//! Guards of acquired semaphore permits.
 
 use super::Semaphore;
 use crate::sync::permit_owners::OwnerIndex;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Permits of a [`Semaphore`], which are returned to it when this is dropped.
+/// Permits of a [`Semaphore`]; returns them to the semaphore when dropped.
 ///
-/// [`Semaphore::acquire`], [`acquire_many`](Semaphore::acquire_many) and their variants return it.
-/// Bind it to a variable with a name: `let _ = ...` drops it at once.
+/// Returned by [`Semaphore::acquire`], [`acquire_many`](Semaphore::acquire_many) and their
+/// variants. Bind the guard to a named variable: `let _ = ...` drops it at once.
 ///
 /// # Examples
 ///
@@ -34,10 +34,11 @@ pub struct SemaphorePermit<'a> {
     owner: OwnerIndex,
 }
 
-/// Permits of a [`Semaphore`] that it keeps alive; they are returned when this is dropped.
+/// Owned permits of a [`Semaphore`]; keeps the semaphore alive and returns the permits when
+/// dropped.
 ///
-/// [`Semaphore::acquire_owned`], [`acquire_many_owned`](Semaphore::acquire_many_owned) and their
-/// variants return it. It borrows nothing, so it can be moved into a spawned task.
+/// Returned by [`Semaphore::acquire_owned`], [`acquire_many_owned`](Semaphore::acquire_many_owned)
+/// and their variants. The guard borrows nothing, so it can be moved into a spawned task.
 ///
 /// # Examples
 ///
@@ -69,7 +70,7 @@ impl<'a> SemaphorePermit<'a> {
         Self { sem, permits, owner }
     }
 
-    /// Removes the permits from the semaphore for good.
+    /// Permanently removes the permits from the semaphore.
     ///
     /// # Examples
     ///
@@ -84,7 +85,7 @@ impl<'a> SemaphorePermit<'a> {
         self.permits = 0;
     }
 
-    /// Adds the permits of `other` to this one.
+    /// Merges the permits of `other` into this guard.
     ///
     /// # Panics
     ///
@@ -111,7 +112,7 @@ impl<'a> SemaphorePermit<'a> {
         self.owner.keep_one(&mut other.owner);
     }
 
-    /// Moves `n` of the permits to a new guard, or returns `None` if there are fewer.
+    /// Splits off `n` permits into a new guard, or returns `None` if there are fewer.
     ///
     /// # Examples
     ///
@@ -146,7 +147,7 @@ impl<'a> SemaphorePermit<'a> {
         self.sem
     }
 
-    /// Returns the number of permits.
+    /// Returns the number of permits that this guard holds.
     ///
     /// # Examples
     ///
@@ -176,7 +177,7 @@ impl OwnedSemaphorePermit {
         Self { sem, permits, owner }
     }
 
-    /// Removes the permits from the semaphore for good.
+    /// Permanently removes the permits from the semaphore.
     ///
     /// # Examples
     ///
@@ -192,7 +193,7 @@ impl OwnedSemaphorePermit {
         self.permits = 0;
     }
 
-    /// Adds the permits of `other` to this one.
+    /// Merges the permits of `other` into this guard.
     ///
     /// # Panics
     ///
@@ -220,7 +221,7 @@ impl OwnedSemaphorePermit {
         self.owner.keep_one(&mut other.owner);
     }
 
-    /// Moves `n` of the permits to a new guard, or returns `None` if there are fewer.
+    /// Splits off `n` permits into a new guard, or returns `None` if there are fewer.
     ///
     /// # Examples
     ///
@@ -256,7 +257,7 @@ impl OwnedSemaphorePermit {
         &self.sem
     }
 
-    /// Returns the number of permits.
+    /// Returns the number of permits that this guard holds.
     ///
     /// # Examples
     ///

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-/// The error of `send`: there is no receiver. It contains the value.
+/// Error returned by `send` when there is no receiver; contains the value.
 ///
 /// # Examples
 ///
@@ -31,7 +31,7 @@ impl<T> fmt::Display for SendError<T> {
 
 impl<T> Error for SendError<T> {}
 
-/// The error of a [`Receiver`](super::Receiver): all senders were dropped.
+/// Error returned by a [`Receiver`](super::Receiver) when all senders were dropped.
 ///
 /// # Examples
 ///

@@ -60,7 +60,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// The lowest bit of a version: all senders were dropped.
 const CLOSED: u64 = 1;
-/// The distance of one version to the next.
+/// The difference between consecutive versions.
 const STEP: u64 = 2;
 
 /// The state that all senders and receivers share.
@@ -82,7 +82,7 @@ impl<T> Shared<T> {
         (number & !CLOSED, number & CLOSED != 0)
     }
 
-    /// Describes the channel to a receiver that waits for ever.
+    /// Describes the channel in the report of a receiver that waits forever.
     fn describe(&self) -> String {
         let senders = self.senders.load(Relaxed);
         format!("channel made at {}, {}", self.made_at, senders_alive(senders))

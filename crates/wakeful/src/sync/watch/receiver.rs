@@ -41,9 +41,9 @@ pub struct Receiver<T> {
 
 /// A reference to the value of a watch channel, which holds a read lock.
 ///
-/// While it exists the value cannot be changed, and a sender blocks its thread. So keep it short,
-/// and do not hold it across an `.await`. A thread that already holds a `Ref` may deadlock if it
-/// requests another one while a sender is waiting.
+/// While a `Ref` exists, the value cannot be changed, and a sender blocks its thread. So drop it
+/// soon, and do not hold it across an `.await`. A thread that already holds a `Ref` may deadlock if
+/// it requests another one while a sender is waiting.
 ///
 /// # Examples
 ///
@@ -135,7 +135,7 @@ impl<T> Receiver<T> {
 
     /// Returns whether a value was sent that this receiver has not seen.
     ///
-    /// A value that equals the one before counts as well.
+    /// A value that equals the previous one counts, too.
     ///
     /// # Errors
     ///
@@ -214,8 +214,8 @@ impl<T> Receiver<T> {
 
     /// Waits for a value that this receiver has not seen, and marks it as seen.
     ///
-    /// It completes at once if there is such a value. Several values that are sent before it
-    /// completes are one change.
+    /// Completes at once if there is such a value. Several values sent before it completes count as
+    /// one change.
     ///
     /// # Errors
     ///
@@ -258,8 +258,8 @@ impl<T> Receiver<T> {
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. If the future is dropped before it completes, only values were
-    /// marked as seen for which `f` returned false.
+    /// This method is cancel safe. If the future is dropped before it completes, only values for
+    /// which `f` returned false were marked as seen.
     ///
     /// # Panics
     ///
@@ -316,14 +316,14 @@ impl<T> Receiver<T> {
 impl<T> Shared<T> {
     fn borrow_and_update(&self, seen: &mut u64) -> Ref<'_, T> {
         let value = self.value.read();
-        // Under the lock, so it is the version of this value.
+        // Read under the lock, so this is the version of the value.
         let (version, _) = self.load_version();
         let has_changed = version != *seen;
         *seen = version;
         Ref { value, has_changed }
     }
 
-    /// Waits for another version than `seen`, and returns it, or an error if there will be none.
+    /// Waits for a version other than `seen` and returns it, or an error if there will be none.
     #[inline]
     fn poll_changed(
         &self,

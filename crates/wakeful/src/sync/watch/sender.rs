@@ -55,12 +55,12 @@ impl<T> Sender<T> {
         Self { shared }
     }
 
-    /// Replaces the value, and notifies all receivers.
+    /// Replaces the value and notifies all receivers.
     ///
     /// # Errors
     ///
-    /// Returns the value in a [`SendError`] if there is no receiver. Then the old value stays; use
-    /// [`send_replace`](Self::send_replace) to store the value for later receivers.
+    /// Returns the value in a [`SendError`] if there is no receiver. The channel keeps the old
+    /// value; use [`send_replace`](Self::send_replace) to store the value for later receivers.
     ///
     /// # Examples
     ///
@@ -82,7 +82,7 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Changes the value in place, and notifies all receivers, even if there are none.
+    /// Changes the value in place and notifies all receivers, if any.
     ///
     /// No receiver can read the value while `modify` runs. So `modify` should be fast, and must not
     /// access the value through the channel.
@@ -110,9 +110,9 @@ impl<T> Sender<T> {
         });
     }
 
-    /// Changes the value in place, and notifies receivers only if `modify` returns true.
+    /// Changes the value in place and notifies receivers only if `modify` returns true.
     ///
-    /// It returns what `modify` returned. No receiver can read the value while `modify` runs, so
+    /// Returns the result of `modify`. No receiver can read the value while `modify` runs, so
     /// `modify` should be fast.
     ///
     /// # Panics

@@ -9,9 +9,9 @@ use std::fmt;
 use std::panic::Location;
 use std::task::{Context, Poll};
 
-/// Receives the messages of a bounded channel, in the order in which they were sent.
+/// The receiving end of a bounded channel; yields messages in the order in which they were sent.
 ///
-/// Dropping it closes the channel, and drops the messages in it.
+/// Dropping the receiver closes the channel and drops the messages in it.
 ///
 /// # Examples
 ///
@@ -42,9 +42,9 @@ impl<T> Receiver<T> {
         Self { rx }
     }
 
-    /// Receives the next message, and waits while there is none.
+    /// Receives the next message, waiting until there is one.
     ///
-    /// It returns `None` if no message can come: all senders were dropped, or the channel was
+    /// Returns `None` if no message can arrive: all senders were dropped, or the channel was
     /// [closed](Self::close) and all permits were used or dropped.
     ///
     /// # Cancel safety
@@ -72,10 +72,10 @@ impl<T> Receiver<T> {
         RecvFuture::new(&mut self.rx, |rx, cx, site| rx.poll_recv(cx, site), Location::caller())
     }
 
-    /// Receives up to `limit` available messages into `buffer`, and waits while there is none.
+    /// Receives up to `limit` available messages into `buffer`, waiting until there is one.
     ///
-    /// It returns the number of messages. That is 0 only if no message can come, or if `limit` is
-    /// 0.
+    /// Returns the number of messages received, which is 0 only if no message can arrive, or if
+    /// `limit` is 0.
     ///
     /// # Cancel safety
     ///
@@ -114,7 +114,7 @@ impl<T> Receiver<T> {
     /// # Errors
     ///
     /// Returns [`TryRecvError::Empty`] if there is none, and [`TryRecvError::Disconnected`] if none
-    /// can come.
+    /// can arrive.
     ///
     /// # Examples
     ///
@@ -133,13 +133,13 @@ impl<T> Receiver<T> {
         self.rx.try_recv()
     }
 
-    /// Receives the next message, and blocks the calling thread while there is none.
+    /// Receives the next message, blocking the calling thread until there is one.
     ///
-    /// It returns `None` if no message can come. This is for code outside of tasks.
+    /// Returns `None` if no message can arrive. This is for code outside of tasks.
     ///
     /// # Panics
     ///
-    /// Panics on a thread that is driving tasks, because they could not run meanwhile.
+    /// Panics if called on a thread that drives tasks, because its tasks could not run meanwhile.
     ///
     /// # Examples
     ///
@@ -159,15 +159,15 @@ impl<T> Receiver<T> {
         block_on::block_on(self.recv())
     }
 
-    /// Receives up to `limit` messages into `buffer`, and blocks the calling thread while there is
-    /// none.
+    /// Receives up to `limit` messages into `buffer`, blocking the calling thread until there is
+    /// one.
     ///
-    /// It returns the number of messages, as [`recv_many`](Self::recv_many) does. This is for code
-    /// outside of tasks.
+    /// Returns the number of messages received, as [`recv_many`](Self::recv_many) does. This is for
+    /// code outside of tasks.
     ///
     /// # Panics
     ///
-    /// Panics on a thread that is driving tasks, because they could not run meanwhile.
+    /// Panics if called on a thread that drives tasks, because its tasks could not run meanwhile.
     ///
     /// # Examples
     ///
@@ -186,10 +186,10 @@ impl<T> Receiver<T> {
         block_on::block_on(self.recv_many(buffer, limit))
     }
 
-    /// Closes the channel, without dropping the messages in it.
+    /// Closes the channel, keeping the messages in it.
     ///
-    /// Sending fails from here on, except through [`Permit`](crate::sync::mpsc::Permit)s that exist
-    /// already. The messages in the channel can still be received.
+    /// Later sends fail, except through [`Permit`](crate::sync::mpsc::Permit)s that exist already.
+    /// The messages in the channel can still be received.
     ///
     /// # Examples
     ///
@@ -212,7 +212,7 @@ impl<T> Receiver<T> {
 
     /// Returns whether the channel was closed, or all senders were dropped.
     ///
-    /// Messages may still be in it.
+    /// The channel may still contain messages.
     ///
     /// # Examples
     ///
@@ -263,7 +263,7 @@ impl<T> Receiver<T> {
 
     /// Returns the number of messages that can be sent now without waiting.
     ///
-    /// A slot that a permit holds is not free.
+    /// A slot held by a permit is not free.
     ///
     /// # Examples
     ///
@@ -280,8 +280,7 @@ impl<T> Receiver<T> {
         self.rx.chan().capacity() as usize
     }
 
-    /// Returns the number of messages that the channel can hold, the argument of
-    /// [`channel`](super::channel).
+    /// Returns the capacity that was passed to [`channel`](super::channel).
     ///
     /// # Examples
     ///
@@ -296,10 +295,10 @@ impl<T> Receiver<T> {
         self.rx.chan().limit as usize
     }
 
-    /// Polls for the next message: [`recv`](Self::recv) for hand-written futures.
+    /// Polls for the next message; the poll form of [`recv`](Self::recv).
     ///
-    /// If it returns `Pending`, the task of the last call is woken when a message arrives, or when
-    /// no message can come.
+    /// On `Pending`, the task of the most recent call is woken when a message arrives, or when no
+    /// more can arrive.
     ///
     /// # Examples
     ///
@@ -319,10 +318,10 @@ impl<T> Receiver<T> {
         self.rx.poll_recv(cx, Location::caller())
     }
 
-    /// Polls for messages: [`recv_many`](Self::recv_many) for hand-written futures.
+    /// Polls for messages; the poll form of [`recv_many`](Self::recv_many).
     ///
-    /// If it returns `Pending`, the task of the last call is woken when a message arrives, or when
-    /// no message can come.
+    /// On `Pending`, the task of the most recent call is woken when a message arrives, or when no
+    /// more can arrive.
     ///
     /// # Examples
     ///

@@ -13,9 +13,10 @@ use crate::wait::block_on;
 use std::fmt;
 use std::panic::Location;
 
-/// Sends messages to the [`Receiver`](super::Receiver) of a bounded channel.
+/// The sending end of a bounded channel.
 ///
-/// Clones send to the same receiver. The channel is disconnected when the last of them is dropped.
+/// Clones send to the same [`Receiver`](super::Receiver). The channel is disconnected when the last
+/// sender is dropped.
 ///
 /// # Examples
 ///
@@ -51,9 +52,9 @@ impl<T> Sender<T> {
         self.tx.chan()
     }
 
-    /// Sends a message, and waits while the channel is full.
+    /// Sends a message, waiting while the channel is full.
     ///
-    /// A message that was sent is not always received: the receiver may be dropped first.
+    /// `Ok` does not mean that the message is received: the receiver may be dropped first.
     ///
     /// Waiting senders get free slots in the order in which they began to wait, and no sender
     /// overtakes them.
@@ -65,8 +66,8 @@ impl<T> Sender<T> {
     /// # Cancel safety
     ///
     /// If the future is dropped before it completes, the message was not sent and is dropped with
-    /// it. The sender loses its place in the queue. To keep the message, [`reserve`](Self::reserve)
-    /// a slot first.
+    /// it. The sender loses its place in the queue. To keep the message, use
+    /// [`reserve`](Self::reserve) first.
     ///
     /// # Examples
     ///
@@ -93,7 +94,7 @@ impl<T> Sender<T> {
 
     /// Waits until the receiver is closed or dropped.
     ///
-    /// Use it to stop work whose result is not wanted any more.
+    /// Use this to stop work whose result is no longer needed.
     ///
     /// # Cancel safety
     ///
@@ -119,7 +120,7 @@ impl<T> Sender<T> {
 
     /// Sends a message if the channel has free capacity now.
     ///
-    /// It does not overtake waiting senders.
+    /// Does not overtake waiting senders.
     ///
     /// # Errors
     ///
@@ -142,7 +143,7 @@ impl<T> Sender<T> {
         self.chan().try_send(message)
     }
 
-    /// Sends a message, and blocks the calling thread while the channel is full.
+    /// Sends a message, blocking the calling thread while the channel is full.
     ///
     /// This is for code outside of tasks, for example a plain thread.
     ///
@@ -152,7 +153,7 @@ impl<T> Sender<T> {
     ///
     /// # Panics
     ///
-    /// Panics on a thread that is driving tasks, because they could not run meanwhile.
+    /// Panics if called on a thread that drives tasks, because its tasks could not run meanwhile.
     ///
     /// # Examples
     ///
@@ -188,7 +189,7 @@ impl<T> Sender<T> {
         self.chan().load_tail().has(CLOSED)
     }
 
-    /// Reserves capacity for one message, and waits while the channel is full.
+    /// Reserves capacity for one message, waiting while the channel is full.
     ///
     /// The returned [`Permit`] sends the message without waiting. Waiting senders get free slots in
     /// the order in which they began to wait.
@@ -223,9 +224,9 @@ impl<T> Sender<T> {
         Reserve::new(self.chan(), Location::caller())
     }
 
-    /// Reserves capacity for `n` messages, and waits until there is enough.
+    /// Reserves capacity for `n` messages, waiting until there is enough.
     ///
-    /// Slots that become free while it waits are kept for it until it has all of them.
+    /// Slots that become free in the meantime are kept for this sender until it has all of them.
     ///
     /// # Errors
     ///
@@ -262,8 +263,8 @@ impl<T> Sender<T> {
 
     /// Reserves capacity for one message; the permit owns the sender.
     ///
-    /// It waits like [`reserve`](Self::reserve). The permit borrows nothing. Clone the sender first
-    /// to keep one.
+    /// Waits like [`reserve`](Self::reserve). The permit borrows nothing. Clone the sender first if
+    /// you need it afterwards.
     ///
     /// # Errors
     ///
@@ -291,9 +292,9 @@ impl<T> Sender<T> {
         ReserveOwned::new(self, Location::caller())
     }
 
-    /// Reserves capacity for one message if there is some now.
+    /// Reserves capacity for one message if some is available now.
     ///
-    /// It does not overtake waiting senders.
+    /// Does not overtake waiting senders.
     ///
     /// # Errors
     ///
@@ -315,9 +316,9 @@ impl<T> Sender<T> {
         Ok(Permit::new(self.chan()))
     }
 
-    /// Reserves capacity for `n` messages if there is enough now.
+    /// Reserves capacity for `n` messages if enough is available now.
     ///
-    /// It does not overtake waiting senders.
+    /// Does not overtake waiting senders.
     ///
     /// # Errors
     ///
@@ -341,7 +342,7 @@ impl<T> Sender<T> {
         Ok(PermitIterator::new(self.chan(), n))
     }
 
-    /// Reserves capacity for one message if there is some now; the permit owns the sender.
+    /// Reserves capacity for one message if some is available now; the permit owns the sender.
     ///
     /// # Errors
     ///
@@ -383,7 +384,7 @@ impl<T> Sender<T> {
 
     /// Returns the number of messages that can be sent now without waiting.
     ///
-    /// A slot that a permit holds is not free.
+    /// A slot held by a permit is not free.
     ///
     /// # Examples
     ///
@@ -418,8 +419,7 @@ impl<T> Sender<T> {
         WeakSender::new(self.tx.downgrade())
     }
 
-    /// Returns the number of messages that the channel can hold, the argument of
-    /// [`channel`](super::channel).
+    /// Returns the capacity that was passed to [`channel`](super::channel).
     ///
     /// # Examples
     ///

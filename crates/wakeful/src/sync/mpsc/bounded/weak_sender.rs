@@ -5,9 +5,9 @@ use crate::sync::mpsc::tx::WeakTx;
 use crate::sys::sync::atomic::Ordering::*;
 use std::fmt;
 
-/// A sender that does not keep the channel open.
+/// A sender that does not keep the channel open; created by [`Sender::downgrade`].
 ///
-/// It has to be [upgraded](WeakSender::upgrade) to send. [`Sender::downgrade`] returns it.
+/// To send, [upgrade](WeakSender::upgrade) it first.
 ///
 /// # Examples
 ///

@@ -13,7 +13,7 @@ use super::tx::Tx;
 /// Creates an unbounded channel, in which sending never waits.
 ///
 /// If the receiver is slower than the senders, messages accumulate in memory. Prefer
-/// [`channel`](super::channel) unless something else limits their number.
+/// [`channel`](super::channel), unless the number of messages is limited by other means.
 ///
 /// # Examples
 ///

@@ -9,9 +9,10 @@ use crate::sys::sync::atomic::Ordering::*;
 use std::fmt;
 use std::panic::Location;
 
-/// Sends messages to the [`UnboundedReceiver`](super::UnboundedReceiver) of an unbounded channel.
+/// The sending end of an unbounded channel.
 ///
-/// Clones send to the same receiver. The channel is disconnected when the last of them is dropped.
+/// Clones send to the same [`UnboundedReceiver`](super::UnboundedReceiver). The channel is
+/// disconnected when the last sender is dropped.
 ///
 /// # Examples
 ///
@@ -28,10 +29,9 @@ pub struct UnboundedSender<T> {
     tx: Tx<T>,
 }
 
-/// A sender that does not keep the channel open.
+/// A sender that does not keep the channel open; created by [`UnboundedSender::downgrade`].
 ///
-/// It has to be [upgraded](WeakUnboundedSender::upgrade) to send. [`UnboundedSender::downgrade`]
-/// returns it.
+/// To send, [upgrade](WeakUnboundedSender::upgrade) it first.
 ///
 /// # Examples
 ///
@@ -58,9 +58,10 @@ impl<T> UnboundedSender<T> {
         self.tx.chan()
     }
 
-    /// Sends a message. It never waits, and works on any thread.
+    /// Sends a message without waiting.
     ///
-    /// A message that was sent is not always received: the receiver may be dropped first.
+    /// Works on any thread. `Ok` does not mean that the message is received: the receiver may be
+    /// dropped first.
     ///
     /// # Errors
     ///
