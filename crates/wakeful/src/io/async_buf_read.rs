@@ -1,4 +1,4 @@
-//! [`AsyncBufRead`]: the trait of readers with an internal buffer.
+//! [`AsyncBufRead`]: the trait for readers with an internal buffer.
 
 use super::AsyncRead;
 use std::io;
@@ -6,9 +6,9 @@ use std::ops::DerefMut;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A reader with an internal buffer.
+/// A reader with an internal buffer, which can be read without blocking the thread.
 ///
-/// This is [`std::io::BufRead`] for tasks. Call the methods of
+/// The asynchronous counterpart of [`std::io::BufRead`]. Call the methods of
 /// [`AsyncBufReadExt`](super::AsyncBufReadExt); implement this trait for a new reader.
 /// [`BufReader`](super::BufReader) adds a buffer to any reader.
 ///
@@ -34,12 +34,12 @@ use std::task::{Context, Poll};
 /// # }
 /// ```
 pub trait AsyncBufRead: AsyncRead {
-    /// Polls for the contents of the buffer, and fills it first if it is empty.
+    /// Polls for the contents of the buffer, filling it first if it is empty.
     ///
-    /// An empty slice means the end of the data. The same bytes are returned again until
+    /// An empty slice means end of file. The same bytes are returned again until
     /// [`consume`](Self::consume) is called.
     ///
-    /// If the result is `Pending`, the task of `cx` is woken when there may be data.
+    /// On `Pending`, the task of `cx` is woken when data may be available.
     ///
     /// # Errors
     ///
@@ -48,8 +48,9 @@ pub trait AsyncBufRead: AsyncRead {
 
     /// Marks the first `amt` bytes of the buffer as consumed.
     ///
-    /// Call this after [`poll_fill_buf`](Self::poll_fill_buf), with at most the length that it
-    /// returned. Otherwise the result is up to the implementation, and may be a panic.
+    /// Call this after [`poll_fill_buf`](Self::poll_fill_buf), with at most the length of the
+    /// returned slice. For a larger `amt`, the behavior is implementation-defined and may be a
+    /// panic.
     fn consume(self: Pin<&mut Self>, amt: usize);
 }
 

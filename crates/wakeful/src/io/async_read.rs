@@ -1,4 +1,4 @@
-//! [`AsyncRead`]: the trait of sources of bytes.
+//! [`AsyncRead`]: the trait for byte sources.
 
 use super::ReadBuf;
 use std::io;
@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 
 /// A source of bytes that can be read without blocking the thread.
 ///
-/// This is [`std::io::Read`] for tasks. Call the methods of [`AsyncReadExt`](super::AsyncReadExt);
-/// implement this trait for a new reader.
+/// The asynchronous counterpart of [`std::io::Read`]. Call the methods of
+/// [`AsyncReadExt`](super::AsyncReadExt); implement this trait for a new reader.
 ///
 /// # Examples
 ///
@@ -54,9 +54,9 @@ pub trait AsyncRead {
     /// capacity.
     ///
     /// - `Ready(Ok(()))`: the bytes were appended to the filled part of `buf`. If none were added
-    ///   although there was capacity, the end of the data is reached.
+    ///   despite remaining capacity, the reader is at end of file.
     /// - `Pending`: no data is available, and `buf` is unchanged. The task of `cx` is woken when
-    ///   there may be data.
+    ///   data may be available.
     /// - `Ready(Err(_))`: the read failed, and `buf` is unchanged.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ where
     }
 }
 
-/// Reads from the front of the slice, and advances it.
+/// Reads from the front of the slice, advancing it.
 impl AsyncRead for &[u8] {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -124,7 +124,7 @@ impl<T: AsRef<[u8]> + Unpin> AsyncRead for io::Cursor<T> {
     ) -> Poll<io::Result<()>> {
         let position = self.position();
         let whole = (*self).get_ref().as_ref();
-        // A position after the end is valid, and nothing is read there.
+        // A position past the end is valid; nothing is read there.
         let start = usize::try_from(position).map_or(whole.len(), |at| at.min(whole.len()));
         let rest = &whole[start..];
         let taken = &rest[..rest.len().min(buf.remaining())];

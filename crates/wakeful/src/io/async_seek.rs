@@ -1,14 +1,14 @@
-//! [`AsyncSeek`]: the trait of streams with a position.
+//! [`AsyncSeek`]: the trait for streams with a movable position.
 
 use std::io::{self, SeekFrom};
 use std::ops::DerefMut;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A stream with a position that can be moved.
+/// A stream whose position can be moved without blocking the thread.
 ///
-/// This is [`std::io::Seek`] for tasks, in two steps: start a seek, then wait until it is complete.
-/// [`AsyncSeekExt`](super::AsyncSeekExt) does both.
+/// The asynchronous counterpart of [`std::io::Seek`], in two steps: start a seek, then wait until
+/// it completes. [`AsyncSeekExt`](super::AsyncSeekExt) does both.
 ///
 /// # Examples
 ///
@@ -32,17 +32,17 @@ pub trait AsyncSeek {
     /// Starts a seek to `position`.
     ///
     /// `Ok` means only that the seek has started: poll [`poll_complete`](Self::poll_complete) until
-    /// it is ready. A position after the end is valid; its meaning is up to the implementation.
+    /// it is ready. A position past the end is valid; its meaning is implementation-defined.
     ///
     /// # Errors
     ///
-    /// May fail if an earlier seek is not complete. Wait for that first.
+    /// May fail if an earlier seek has not completed. Wait for the earlier seek first.
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()>;
 
-    /// Polls until the last seek is complete, and returns the new position from the start.
+    /// Polls until the last seek completes, and returns the new position, relative to the start.
     ///
-    /// If no seek was started, this is ready at once, or once the stream is idle. The returned
-    /// position is then unspecified.
+    /// If no seek was started, the result is ready at once, or when the stream becomes idle; the
+    /// returned position is then unspecified.
     ///
     /// # Errors
     ///

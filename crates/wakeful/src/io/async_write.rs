@@ -1,4 +1,4 @@
-//! [`AsyncWrite`]: the trait of sinks of bytes.
+//! [`AsyncWrite`]: the trait for byte sinks.
 
 use std::io::{self, IoSlice};
 use std::ops::DerefMut;
@@ -7,12 +7,12 @@ use std::task::{Context, Poll};
 
 /// A sink of bytes that can be written without blocking the thread.
 ///
-/// This is [`std::io::Write`] for tasks. Call the methods of
+/// The asynchronous counterpart of [`std::io::Write`]. Call the methods of
 /// [`AsyncWriteExt`](super::AsyncWriteExt); implement this trait for a new writer.
 ///
-/// A method that cannot make progress returns `Pending` and arranges that the task of `cx` is woken
-/// when it can. It never returns an error of kind `WouldBlock`. Callers may treat `Interrupted` as
-/// a request to try again.
+/// A method that cannot make progress returns `Pending`, and arranges for the task of `cx` to be
+/// woken when it can. No method returns an error of kind `WouldBlock`. Callers may treat
+/// `Interrupted` as a request to retry.
 ///
 /// # Examples
 ///
@@ -53,15 +53,15 @@ use std::task::{Context, Poll};
 /// # }
 /// ```
 pub trait AsyncWrite {
-    /// Polls a write from the front of `buf`, and returns how many bytes were accepted.
+    /// Polls a write from the front of `buf`, and returns the number of accepted bytes.
     ///
     /// Accepted bytes may still be in a buffer of the writer; [`poll_flush`](Self::poll_flush)
-    /// waits until they have left it. If no byte of a nonempty `buf` is accepted, the writer
-    /// accepts no more.
+    /// waits until they have left it. A result of 0 for a nonempty `buf` means that the writer
+    /// accepts no more bytes.
     ///
     /// # Errors
     ///
-    /// Returns the writer's error. No bytes were accepted then.
+    /// Returns the writer's error. In this case, no bytes were accepted.
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -75,24 +75,24 @@ pub trait AsyncWrite {
     /// Returns the writer's error.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Polls until the writer is flushed and the other side knows that no more data follows.
+    /// Polls until the writer is flushed and shut down, so that its peer sees the end of the data.
     ///
-    /// This can be the last message of a protocol, or the half-close of a socket. Once it is ready,
-    /// the writer can be dropped without losing data. A write after that is usually an error. A
-    /// wrapper flushes its own buffer, then shuts down the inner writer.
+    /// A shutdown can be the last message of a protocol, or the half-close of a socket. Once it
+    /// completes, the writer can be dropped without losing data. A later write is usually an error.
+    /// A wrapper flushes its own buffer, then shuts down the inner writer.
     ///
     /// # Errors
     ///
     /// Returns the writer's error.
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Polls a write from several buffers, in order, and returns how many bytes were accepted.
+    /// Polls a write from several buffers, in order, and returns the number of accepted bytes.
     ///
     /// The default implementation writes from the first nonempty buffer.
     ///
     /// # Errors
     ///
-    /// Returns the writer's error. No bytes were accepted then.
+    /// Returns the writer's error. In this case, no bytes were accepted.
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -169,7 +169,7 @@ where
     through_pointer!(|pointer| pointer.as_deref_mut());
 }
 
-/// Implements the trait for writers in memory, which never wait, with the methods of std.
+/// Implements the trait for in-memory writers, which never wait, by std's methods.
 macro_rules! in_memory {
     ($($writer:ty),+) => {$(
         impl AsyncWrite for $writer {

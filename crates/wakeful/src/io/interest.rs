@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
-/// The kinds of readiness that a task waits for; at least one.
+/// A non-empty set of readiness kinds that a task waits for.
 ///
 /// Passed to methods such as [`TcpStream::ready`](crate::net::TcpStream::ready). Combine kinds with
 /// `|`.
@@ -20,10 +20,10 @@ use std::ops::{BitOr, BitOrAssign};
 pub struct Interest(u8);
 
 impl Interest {
-    /// Interest in data to read, or a closed read side.
+    /// Interest in data to read, or in a closed read side.
     pub const READABLE: Interest = Interest(1);
 
-    /// Interest in space to write, or a closed write side.
+    /// Interest in space to write, or in a closed write side.
     pub const WRITABLE: Interest = Interest(1 << 1);
 
     /// Interest in urgent (out-of-band) data to read.
@@ -31,7 +31,7 @@ impl Interest {
 
     /// Interest in errors.
     ///
-    /// The kernel reports errors in any case; the details depend on the descriptor.
+    /// The kernel always reports errors; the details depend on the descriptor.
     pub const ERROR: Interest = Interest(1 << 5);
 
     /// Returns whether reading is included.
@@ -127,9 +127,9 @@ impl Interest {
         }
     }
 
-    /// Converts to the interest that is passed to the poller.
+    /// Converts to the interest that the poller registers.
     ///
-    /// It is never empty: the poller reports errors unasked, but requires another interest then.
+    /// Never empty: the poller always reports errors, but requires at least one other interest.
     pub(crate) fn to_mio(self) -> mio::Interest {
         let parts = [
             (self.is_readable() || self.is_error()).then_some(mio::Interest::READABLE),

@@ -1,9 +1,10 @@
 //! Traits, helpers and type definitions for asynchronous I/O.
 //!
-//! [`AsyncRead`] and [`AsyncWrite`] are [`std::io::Read`] and [`std::io::Write`] for tasks. They
-//! have the few methods that a type must implement. The methods that programs call are in the
-//! extension traits [`AsyncReadExt`], [`AsyncWriteExt`], [`AsyncBufReadExt`] and [`AsyncSeekExt`],
-//! which every implementor has. Import these to read and write:
+//! [`AsyncRead`] and [`AsyncWrite`] are the asynchronous counterparts of [`std::io::Read`] and
+//! [`std::io::Write`]. They contain only the methods that a type must implement. The methods that
+//! programs call are in the extension traits [`AsyncReadExt`], [`AsyncWriteExt`],
+//! [`AsyncBufReadExt`] and [`AsyncSeekExt`], which every implementor gets. Import these to read and
+//! write:
 //!
 //! ```
 //! # #[wakeful::main(flavor = "current_thread")]
@@ -21,27 +22,26 @@
 //!
 //! | to | use |
 //! | --- | --- |
-//! | make many small reads or writes cheaper | [`BufReader`], [`BufWriter`], [`BufStream`] |
+//! | buffer many small reads or writes | [`BufReader`], [`BufWriter`], [`BufStream`] |
 //! | read lines | [`AsyncBufReadExt::lines`] |
 //! | copy from a reader to a writer | [`copy`], [`copy_buf`], [`copy_bidirectional`] |
-//! | give the two directions of a stream to two tasks | [`split`] |
+//! | use the two directions of a stream in two tasks | [`split`] |
 //! | combine a reader and a writer | [`join`] |
 //! | connect tasks in memory, also in tests | [`duplex`], [`simplex`] |
-//! | have a reader or writer that does nothing | [`empty`], [`repeat`], [`sink`] |
+//! | use a placeholder reader or writer | [`empty`], [`repeat`], [`sink`] |
 //! | use the standard streams of the process | [`stdin`], [`stdout`], [`stderr`] |
 //! | wait for any file descriptor | [`unix::AsyncFd`] |
 //!
 //! A buffered writer needs a [`flush`](AsyncWriteExt::flush) at the end.
 //!
 //! Everything here works on any executor, except [`stdin`], [`stdout`], [`stderr`] and [`unix`].
-//! Diagnostics list a task that waits in one of the methods with the site where the method was
-//! called.
+//! For a task that waits in one of these methods, diagnostics show the call site.
 //!
-//! `Error`, `ErrorKind`, `Result` and `SeekFrom` are those of [`std::io`].
+//! `Error`, `ErrorKind`, `Result` and `SeekFrom` are re-exports from [`std::io`].
 
-// The traits and `ReadBuf` depend on nothing else. `util` has the rest. Each method of an extension
-// trait returns a `util::io_future::IoFuture`, whose poll calls the reader or writer. Tasks wait
-// for each other in `util::pipe`, the in-memory pipe.
+// The traits and `ReadBuf` depend on no other module. `util` contains the rest. Each method of an
+// extension trait returns a `util::io_future::IoFuture`, whose poll calls the reader or writer.
+// Tasks wait for each other in `util::pipe`, the in-memory pipe.
 
 mod async_buf_read;
 mod async_read;

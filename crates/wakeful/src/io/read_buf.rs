@@ -15,10 +15,11 @@
 use std::fmt;
 use std::mem::MaybeUninit;
 
-/// A buffer that is filled step by step, and that need not be initialized first.
+/// A buffer that readers fill incrementally, and that need not be initialized first.
 ///
-/// It tracks three parts of its memory. The filled bytes are at the front of the initialized bytes,
-/// and the rest may be uninitialized. So memory is zeroed at most once, however many reads fill it.
+/// A `ReadBuf` tracks three parts of its memory: filled bytes, initialized but unfilled bytes, and
+/// possibly uninitialized bytes, in this order. So memory is zeroed at most once, however many
+/// reads fill it.
 ///
 /// # Examples
 ///
@@ -149,7 +150,7 @@ impl<'a> ReadBuf<'a> {
         ReadBuf::uninit(&mut self.buf[self.filled..][..n])
     }
 
-    /// Returns the initialized part, whose front is the filled part.
+    /// Returns the initialized part, which includes the filled part.
     ///
     /// # Examples
     ///
@@ -188,7 +189,7 @@ impl<'a> ReadBuf<'a> {
         unsafe { self.buf[..self.initialized].assume_init_mut() }
     }
 
-    /// Returns the whole memory.
+    /// Returns the entire memory, including uninitialized bytes.
     ///
     /// # Safety
     ///
@@ -244,8 +245,8 @@ impl<'a> ReadBuf<'a> {
 
     /// Returns the unfilled part as initialized bytes, zeroing those that are not.
     ///
-    /// For readers that need a `&mut [u8]`. Costs nothing for memory that is already initialized.
-    /// Call [`advance`](Self::advance) after writing.
+    /// Use this for readers that need a `&mut [u8]`. Memory that is already initialized is not
+    /// zeroed again. Call [`advance`](Self::advance) after writing.
     ///
     /// # Examples
     ///
@@ -313,7 +314,7 @@ impl<'a> ReadBuf<'a> {
         self.buf.len() - self.filled
     }
 
-    /// Empties the filled part. Initialized bytes stay initialized.
+    /// Clears the filled part. Initialized bytes stay initialized.
     ///
     /// # Examples
     ///
@@ -380,7 +381,7 @@ impl<'a> ReadBuf<'a> {
 
     /// Marks the first `n` unfilled bytes as initialized.
     ///
-    /// Bytes that are already known to be initialized stay so.
+    /// Has no effect on bytes that are already known to be initialized.
     ///
     /// # Safety
     ///

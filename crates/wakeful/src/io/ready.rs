@@ -1,12 +1,12 @@
-//! [`Ready`]: the kinds of readiness that a descriptor has.
+//! [`Ready`]: the readiness of a descriptor.
 //!
-//! The bits are those of the driver's `Readiness`.
+//! The bits match the driver's `Readiness`.
 
 use super::Interest;
 use std::fmt;
 use std::ops::{BitAnd, BitOr, BitOrAssign, Sub};
 
-/// The readiness of a descriptor: a set of states.
+/// A set of readiness states of a descriptor.
 ///
 /// Returned by methods such as [`TcpStream::ready`](crate::net::TcpStream::ready).
 ///
@@ -93,7 +93,7 @@ impl Ready {
 
     /// Returns whether the read side is closed.
     ///
-    /// A read then returns what is left in the receive buffer, and 0 bytes after it.
+    /// Reads return the rest of the receive buffer, and then 0 bytes.
     ///
     /// # Examples
     ///
@@ -115,7 +115,7 @@ impl Ready {
 
     /// Returns whether the write side is closed.
     ///
-    /// A write then fails.
+    /// Writes fail.
     ///
     /// # Examples
     ///
@@ -167,7 +167,7 @@ impl Ready {
         self & all == all
     }
 
-    /// Converts from the driver's bits, and ignores those that have no meaning here.
+    /// Converts from the driver's bits, ignoring those that have no meaning here.
     pub(crate) const fn from_bits(bits: u8) -> Ready {
         Ready(bits & Ready::ALL.0)
     }

@@ -1,7 +1,7 @@
 //! Asynchronous I/O with any file descriptor.
 //!
-//! [`AsyncFd`] does for other descriptors what the types of [`net`](crate::net) do for sockets. It
-//! needs a runtime with I/O enabled.
+//! [`AsyncFd`] lets tasks wait for any descriptor, as the types in [`net`](crate::net) do for
+//! sockets. It requires a runtime with I/O enabled.
 
 #[allow(deprecated, reason = "re-exports the old name of an error")]
 #[doc(hidden)]

@@ -1,4 +1,4 @@
-//! Resolution of host names and other values to socket addresses.
+//! Resolution of host names and address-like values to socket addresses.
 
 use super::simulated;
 use crate::task::spawn_blocking;
@@ -12,8 +12,8 @@ use std::vec;
 /// A value that can be converted to one or more socket addresses without blocking the thread.
 ///
 /// Implemented for addresses, lists of addresses, and host names with a port, such as
-/// `"example.com:80"` or `("example.com", 80)`. Host names are resolved on the blocking pool. Text
-/// that is an address is parsed without a lookup.
+/// `"example.com:80"` or `("example.com", 80)`. Host names are resolved on the blocking pool.
+/// Textual addresses are parsed without a lookup.
 ///
 /// This trait is sealed: it cannot be implemented outside of this crate.
 ///

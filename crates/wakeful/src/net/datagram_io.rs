@@ -1,8 +1,8 @@
-//! System calls of datagram sockets, and the waiting around them.
+//! System calls of datagram sockets, and the waits around them.
 //!
-//! A datagram that could not be delivered may come back as an error. The poller reports it as an
-//! error and as a closed write side. So a receiver waits for errors as well. And an operation that
-//! would block clears all readiness that it saw, closed sides included.
+//! A datagram that could not be delivered may come back as an error. The poller reports this as an
+//! error and as a closed write side. So a receiver also waits for errors, and an operation that
+//! would block clears all readiness that it saw, including closed sides.
 
 use crate::driver::io_readiness::{Direction, Readiness};
 use crate::io::ReadBuf;
@@ -35,7 +35,7 @@ pub(crate) trait DatagramSocket: IoObject {
     fn simulated_sender(from: SocketAddr) -> io::Result<Self::Addr>;
 }
 
-/// What a receive returns besides the length: nothing, or the [`SenderAddr`].
+/// The result of a receive in addition to the length: nothing, or the [`SenderAddr`].
 pub(crate) trait Received<S>: Sized {
     fn receive(
         io: Io<'_, S>,
@@ -118,7 +118,7 @@ pub(crate) fn len_and_sender<A>((len, SenderAddr(addr)): (usize, SenderAddr<A>))
     (len, addr)
 }
 
-/// Sends to the address that the socket is connected to, without `SIGPIPE` if the peer is gone.
+/// Sends to the address to which the socket is connected, without `SIGPIPE` if the peer is gone.
 #[inline(always)]
 pub(crate) fn send<S: AsFd>(io: Io<'_, S>, buf: &[u8]) -> io::Result<usize> {
     uninterrupted(|| match io {
@@ -127,7 +127,7 @@ pub(crate) fn send<S: AsFd>(io: Io<'_, S>, buf: &[u8]) -> io::Result<usize> {
     })
 }
 
-/// Sends a datagram of a kernel's socket to `target`.
+/// Sends a datagram to `target` through a kernel socket.
 pub(crate) fn send_to(io: impl AsFd, buf: &[u8], target: &impl SocketAddrArg) -> io::Result<usize> {
     uninterrupted(|| rustix::net::sendto(&io, buf, SendFlags::NOSIGNAL, target))
 }
@@ -207,7 +207,7 @@ impl<S: IoObject> PollEvented<S> {
         self.try_io(OpSource::Library, Readiness::WRITE, operation)
     }
 
-    /// Polls a receive. Only the task of the last call is woken.
+    /// Polls a receive. Only the task of the most recent call is woken.
     pub(crate) fn poll_recv_with<R>(
         &self,
         cx: &mut Context<'_>,
@@ -218,14 +218,14 @@ impl<S: IoObject> PollEvented<S> {
             return polled;
         }
         // The waker is registered, and an error wakes it. But an error is not read readiness, so
-        // `poll_io` does not see one that came before.
+        // `poll_io` does not see an earlier error.
         match self.try_io(OpSource::Library, Readiness::ERROR, operation) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
             result => Poll::Ready(result),
         }
     }
 
-    /// Polls a send. Only the task of the last call is woken.
+    /// Polls a send. Only the task of the most recent call is woken.
     pub(crate) fn poll_send_with<R>(
         &self,
         cx: &mut Context<'_>,

@@ -1,16 +1,16 @@
 //! TCP, UDP and Unix sockets, and pipes.
 //!
-//! - [`TcpListener`] accepts TCP connections; [`TcpStream`] is a connection. [`TcpSocket`] sets
+//! - [`TcpListener`] accepts TCP connections; [`TcpStream`] is a TCP connection. [`TcpSocket`] sets
 //!   options before connecting or listening.
 //! - [`UdpSocket`] sends and receives UDP datagrams.
-//! - [`UnixListener`], [`UnixStream`], [`UnixDatagram`] and [`UnixSocket`] connect processes of one
-//!   machine. [`unix::pipe`] has pipes and FIFOs.
+//! - [`UnixListener`], [`UnixStream`], [`UnixDatagram`] and [`UnixSocket`] connect processes on the
+//!   same machine. [`unix::pipe`] contains pipes and FIFOs.
 //! - [`lookup_host`] resolves host names.
 //! - [`AsyncFd`](crate::io::unix::AsyncFd) waits for any other file descriptor.
 //!
-//! A socket is registered with the runtime in whose context it is created, with the poller of the
-//! worker that creates it. Any task of any runtime may use it. Creating a socket needs a runtime
-//! with I/O enabled: [`Builder::enable_io`](crate::runtime::Builder::enable_io), which
+//! A socket is registered with the runtime in whose context it is created, on the poller of the
+//! creating worker. Any task of any runtime may use the socket. Creating a socket requires a
+//! runtime with I/O enabled: [`Builder::enable_io`](crate::runtime::Builder::enable_io), which
 //! `#[wakeful::main]` and `#[wakeful::test]` call.
 //!
 //! To read and write, import [`AsyncReadExt`](crate::io::AsyncReadExt) and

@@ -1,4 +1,4 @@
-//! Methods and traits that every socket with a poller registration has.
+//! Methods and traits common to all sockets with a poller registration.
 
 /// Implements the methods and traits that stream and datagram sockets share.
 ///
@@ -21,7 +21,7 @@ macro_rules! registered_socket {
             /// # async fn main() -> std::io::Result<()> {
             /// let (client, server) = wakeful::net::UnixStream::pair()?;
             /// let client = client.into_std()?;
-            /// client.set_nonblocking(false)?; // now it blocks, as sockets of std do by default
+            /// client.set_nonblocking(false)?; // now the socket blocks, as std's sockets do by default
             /// # Ok(())
             /// # }
             /// ```
@@ -56,7 +56,7 @@ macro_rules! registered_socket {
 
             /// Calls `f` once if the socket is ready for `interest`.
             ///
-            /// Use this for system calls that this type has no method for. If `f` fails with
+            /// Use this for system calls for which this type has no method. If `f` fails with
             /// `WouldBlock`, the readiness is cleared. `f` must operate on this socket.
             ///
             /// # Errors
@@ -91,11 +91,11 @@ macro_rules! registered_socket {
                 self.io.try_io($crate::runtime::registration::OpSource::User, mask, |_| f())
             }
 
-            /// Calls `f` until it does not fail with `WouldBlock`, and waits for readiness in
+            /// Calls `f` until it no longer fails with `WouldBlock`, waiting for readiness in
             /// between.
             ///
-            /// Use this for system calls that this type has no method for. `f` must operate on this
-            /// socket.
+            /// Use this for system calls for which this type has no method. `f` must operate on
+            /// this socket.
             ///
             /// # Errors
             ///

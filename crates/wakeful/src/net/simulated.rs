@@ -1,4 +1,4 @@
-//! Sockets in a simulation: what stands in for a descriptor, and how a socket is opened.
+//! Sockets in a simulation: the stand-in for a descriptor, and how a socket is opened.
 
 use crate::runtime::context;
 use crate::runtime::poll_evented::{IoObject, PollEvented};
@@ -53,7 +53,7 @@ fn check_not_shut_down() -> io::Result<()> {
     }
 }
 
-/// Opens two Unix sockets that are connected to each other, if the current runtime is simulated.
+/// Opens a pair of connected Unix sockets, if the current runtime is simulated.
 pub(super) fn pair() -> Option<io::Result<[SimulatedSocket; 2]>> {
     with_host(|host| {
         check_not_shut_down()?;
@@ -95,7 +95,7 @@ pub(super) fn unix_addr(address: Address) -> io::Result<unix::SocketAddr> {
     }
 }
 
-/// Resolves a name in a simulation: those of its hosts, and `localhost`. `None` outside.
+/// Resolves the name of a host of the simulation, or `localhost`. `None` outside of a simulation.
 ///
 /// Without `port`, the name ends with a colon and the port.
 pub(super) fn lookup(name: &str, port: Option<u16>) -> Option<io::Result<SocketAddr>> {

@@ -1,4 +1,4 @@
-//! System calls of byte streams, and the waiting around them.
+//! System calls of byte streams, and the waits around them.
 //!
 //! Sockets use `recv` and `send`, pipes use `read` and `write`.
 
@@ -16,7 +16,7 @@ use std::mem::MaybeUninit;
 use std::panic::Location;
 use std::task::{Context, Poll, ready};
 
-/// The largest number of buffers that one `readv` or `writev` accepts (`IOV_MAX`).
+/// The maximum number of buffers of one `readv` or `writev` (`IOV_MAX`).
 const MAX_IOV: usize = 1024;
 
 /// The system calls that move bytes in and out of a descriptor.
@@ -87,7 +87,7 @@ pub(crate) fn readiness_mask(interest: Interest) -> Readiness {
     Readiness(Ready::of_interest(interest).bits())
 }
 
-/// Returns the kind under which diagnostics list a wait for `interest`.
+/// Returns the wait kind that diagnostics show for `interest`.
 pub(crate) fn wait_kind(interest: Interest) -> WaitKind {
     match (interest.is_readable(), interest.is_writable()) {
         (true, false) => WaitKind::IoRead,

@@ -64,7 +64,7 @@ fn reader_and_writer_wake_each_other() {
     });
 }
 
-/// A writer that waits for space learns that the reader is closed.
+/// A writer that waits for space is notified that the reader is closed.
 #[test]
 fn closing_the_reader_wakes_the_writer() {
     model(3, || {

@@ -1,6 +1,6 @@
-//! [`BlockingStream`]: moves bytes between a task and threads of the blocking pool.
+//! [`BlockingStream`], which moves bytes between a task and threads of the blocking pool.
 //!
-//! At most one job is in flight, and it owns the buffer meanwhile. A read waits for its job. A
+//! At most one job is in flight, and owns the buffer while it runs. A read waits for its job. A
 //! write is accepted as soon as the buffer is free; its result is returned by the next write or
 //! flush.
 
@@ -18,7 +18,7 @@ use std::io;
 use std::panic::Location;
 use std::task::{Context, Poll, ready};
 
-/// The most bytes that one job reads or writes.
+/// The maximum number of bytes that one job reads or writes.
 const MAX_CHUNK: usize = 2 * 1024 * 1024;
 
 /// One direction of a standard stream.
@@ -28,11 +28,11 @@ pub(super) struct BlockingStream {
     /// Otherwise kept only for its allocation.
     buf: Vec<u8>,
     consumed: usize,
-    /// The job that was submitted and has not been joined.
+    /// The submitted job that has not been joined yet.
     in_flight: Option<JoinHandle<JobOutput>>,
     /// Whether bytes were written since the last flush.
     needs_flush: bool,
-    /// The end of the data was returned.
+    /// Whether the end of the data was returned.
     has_ended: bool,
     name: &'static str,
     kind: WaitKind,
@@ -46,7 +46,7 @@ struct JobOutput {
     result: io::Result<()>,
 }
 
-/// A closure with its buffer, on the way to the pool.
+/// A closure and its buffer, on the way to the pool.
 struct Job<F: FnOnce(&mut Vec<u8>) -> io::Result<()>> {
     buf: Vec<u8>,
     work: Option<F>,
@@ -135,7 +135,7 @@ impl BlockingStream {
         })
     }
 
-    /// Polls a read: moves buffered bytes to `out`, or submits a read job if there are none.
+    /// Polls a read: moves buffered bytes to `out`, or submits a read job if the buffer is empty.
     pub(super) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! Standard input, output and error, through the blocking pool.
+//! Standard input, output and error, served by the blocking pool.
 //!
 //! The standard streams may be files or terminals, which the poller cannot watch in general. A
 //! [`BlockingStream`] moves the bytes of one direction between a task and pool threads. Each poll
@@ -81,9 +81,9 @@ pub struct Stderr {
 /// Returns a handle to the standard input of the process.
 ///
 /// A thread of the blocking pool reads from [`std::io::stdin`], whose buffer and lock all handles
-/// share. A read that has started cannot be cancelled. A runtime that is dropped meanwhile waits
-/// for the next input, and that input is lost. An interactive program should therefore read on a
-/// thread of its own and send the input through a channel.
+/// share. A read that has started cannot be cancelled. If the runtime is dropped during the read,
+/// it waits for the next input, which is lost. An interactive program should therefore read on a
+/// dedicated thread and send the input through a channel.
 ///
 /// # Panics
 ///
@@ -112,10 +112,10 @@ pub fn stdin() -> Stdin {
 ///
 /// A thread of the blocking pool writes to [`std::io::stdout`]. Accepted bytes are written even if
 /// the runtime shuts down at once. But only [`flush`](crate::io::AsyncWriteExt::flush) waits until
-/// they are, empties std's buffer of an incomplete line, and reports errors.
+/// they are written, flushes std's line buffer, and reports errors.
 ///
-/// Each write of at most 2 MiB is written in one piece. Writes of several handles come in any
-/// order.
+/// Each write of at most 2 MiB is written in one piece. The order of writes through several handles
+/// is unspecified.
 ///
 /// # Panics
 ///
@@ -143,7 +143,7 @@ pub fn stdout() -> Stdout {
 ///
 /// A thread of the blocking pool writes to [`std::io::stderr`]. Accepted bytes are written even if
 /// the runtime shuts down at once. But only [`flush`](crate::io::AsyncWriteExt::flush) waits until
-/// they are, and reports errors.
+/// they are written, and reports errors.
 ///
 /// # Panics
 ///
@@ -178,7 +178,7 @@ impl AsyncRead for Stdin {
     }
 }
 
-/// Implements [`AsyncWrite`] for the two streams that are written to.
+/// Implements [`AsyncWrite`] for the two output streams.
 macro_rules! writers {
     ($($writer:ident: $of_std:path;)+) => {$(
         impl AsyncWrite for $writer {

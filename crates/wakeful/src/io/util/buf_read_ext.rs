@@ -1,4 +1,4 @@
-//! [`AsyncBufReadExt`]: the methods of buffered readers.
+//! [`AsyncBufReadExt`]: the extension methods of buffered readers.
 
 use super::io_future::IoFuture;
 use super::lines::{Lines, Split};
@@ -6,7 +6,7 @@ use super::read_until::{FillBuf, ReadLine, ReadUntil};
 use crate::io::AsyncBufRead;
 use std::pin::Pin;
 
-/// Methods of every [`AsyncBufRead`].
+/// Extension methods for every [`AsyncBufRead`].
 ///
 /// Import this trait to call them.
 ///
@@ -27,15 +27,15 @@ use std::pin::Pin;
 pub trait AsyncBufReadExt: AsyncBufRead {
     /// Reads up to and including the next `byte`, or to the end, and appends the bytes to `buf`.
     ///
-    /// Returns the number of bytes read; 0 means the end of the data.
+    /// Returns the number of bytes read; 0 means end of file.
     ///
     /// # Errors
     ///
-    /// Returns the reader's error, except `Interrupted`. Bytes that were read before are in `buf`.
+    /// Returns the reader's error, except `Interrupted`. Bytes read before the error are in `buf`.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe if it is called again with the same `buf`. Bytes that were read are in `buf`.
+    /// Cancel safe if called again with the same `buf`, which contains the bytes read so far.
     ///
     /// # Examples
     ///
@@ -62,13 +62,13 @@ pub trait AsyncBufReadExt: AsyncBufRead {
     /// Reads up to and including the next line feed (`\n`), or to the end, and appends the text to
     /// `buf`.
     ///
-    /// Returns the number of bytes read; 0 means the end of the data.
+    /// Returns the number of bytes read; 0 means end of file.
     ///
     /// # Errors
     ///
-    /// Returns `InvalidData` if the bytes are not UTF-8; then `buf` is unchanged and the bytes are
-    /// lost. Otherwise returns the reader's error, except `Interrupted`; then `buf` has the bytes
-    /// that were read before, if they are UTF-8.
+    /// Returns `InvalidData` if the bytes are not UTF-8; in this case, `buf` is unchanged and the
+    /// bytes are lost. Otherwise returns the reader's error, except `Interrupted`; in this case,
+    /// `buf` contains the bytes read before, if they are UTF-8.
     ///
     /// # Cancel safety
     ///
@@ -97,7 +97,7 @@ pub trait AsyncBufReadExt: AsyncBufRead {
         IoFuture::new(ReadLine::new(self, buf))
     }
 
-    /// Returns the segments between occurrences of `byte`, which is not included.
+    /// Splits the data at every `byte`, and returns the segments without it.
     ///
     /// # Examples
     ///
@@ -120,9 +120,9 @@ pub trait AsyncBufReadExt: AsyncBufRead {
         Split::new(self, byte)
     }
 
-    /// Returns the contents of the buffer, and fills it first if it is empty.
+    /// Returns the contents of the buffer, filling it first if it is empty.
     ///
-    /// An empty slice means the end of the data. The same bytes are returned again until
+    /// An empty slice means end of file. The same bytes are returned again until
     /// [`consume`](Self::consume) is called.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! [`BufReader`]: adds a buffer to a reader.
+//! [`BufReader`], which adds a buffer to a reader.
 
 use super::BUFFER_SIZE;
 use crate::io::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf, SeekFrom};
@@ -10,14 +10,14 @@ use std::task::{Context, Poll, ready};
 pin_project_lite::pin_project! {
     /// Adds a buffer to a reader.
     ///
-    /// Use it for many small reads from a socket or a file, and to read lines. It does not help for
-    /// readers in memory, nor for few large reads. If the buffer is empty, a read of at least the
-    /// buffer's size bypasses it.
+    /// Use a `BufReader` for many small reads from a socket or a file, and to read lines. It does
+    /// not help with in-memory readers or a few large reads. If the buffer is empty, a read of at
+    /// least the buffer's size bypasses it.
     ///
     /// Buffered bytes are lost when the `BufReader` is dropped, and with
     /// [`into_inner`](Self::into_inner).
     ///
-    /// If the reader is also [`AsyncWrite`] or [`AsyncSeek`], so is the `BufReader`. Writes are not
+    /// The `BufReader` is also [`AsyncWrite`] or [`AsyncSeek`] if the reader is. Writes are not
     /// buffered.
     ///
     /// # Examples
@@ -58,7 +58,7 @@ pin_project_lite::pin_project! {
 pub(super) enum Seek {
     None,
     Requested(SeekFrom),
-    /// The inner reader seeks back over the unread bytes; then by this offset.
+    /// The inner reader seeks back over the unread bytes, and then by this offset.
     Rewinding(i64),
     InProgress,
 }
@@ -237,7 +237,7 @@ impl<R: AsyncRead> AsyncBufRead for BufReader<R> {
     }
 }
 
-/// Every seek discards the buffer, even if the target is inside of it, so that the inner reader is
+/// Every seek discards the buffer, even if the target lies inside it, so that the inner reader is
 /// at the new position afterwards. `SeekFrom::Current` counts from the next unread byte, not from
 /// the position of the inner reader.
 ///
@@ -253,7 +253,7 @@ impl<R: AsyncRead + AsyncSeek> AsyncSeek for BufReader<R> {
     fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
         let mut me = self.project();
         loop {
-            // A seek that fails is over.
+            // A failed seek is finished.
             match std::mem::replace(me.seek, Seek::None) {
                 Seek::None => return me.inner.poll_complete(cx),
                 Seek::Requested(SeekFrom::Current(offset)) => {

@@ -1,4 +1,4 @@
-//! [`BufStream`]: adds a buffer for each direction to a stream.
+//! [`BufStream`], which adds a buffer for each direction to a stream.
 
 use super::{BUFFER_SIZE, buf_reader, buf_writer};
 use super::{BufReader, BufWriter};
@@ -10,8 +10,8 @@ use std::task::{Context, Poll};
 pin_project_lite::pin_project! {
     /// Adds a read buffer and a write buffer to a stream.
     ///
-    /// It is a [`BufReader`] and a [`BufWriter`] around one stream. Buffered bytes are lost when it
-    /// is dropped, so end with [`flush`](crate::io::AsyncWriteExt::flush) or
+    /// A [`BufReader`] and a [`BufWriter`] around one stream. Buffered bytes are lost when the
+    /// `BufStream` is dropped, so finish with [`flush`](crate::io::AsyncWriteExt::flush) or
     /// [`shutdown`](crate::io::AsyncWriteExt::shutdown).
     ///
     /// # Examples
@@ -110,7 +110,7 @@ impl<RW: AsyncRead + AsyncWrite> BufStream<RW> {
 
     /// Returns a mutable reference to the inner stream.
     ///
-    /// Using it directly bypasses the buffers.
+    /// Direct access bypasses the buffers.
     ///
     /// # Examples
     ///
@@ -128,7 +128,7 @@ impl<RW: AsyncRead + AsyncWrite> BufStream<RW> {
 
     /// Returns a pinned reference to the inner stream.
     ///
-    /// Using it directly bypasses the buffers.
+    /// Direct access bypasses the buffers.
     ///
     /// # Examples
     ///
@@ -147,8 +147,8 @@ impl<RW: AsyncRead + AsyncWrite> BufStream<RW> {
 
     /// Returns the inner stream.
     ///
-    /// Buffered bytes are lost. Call [`flush`](crate::io::AsyncWriteExt::flush) first to write
-    /// those that were not written.
+    /// Buffered bytes are lost. Call [`flush`](crate::io::AsyncWriteExt::flush) first to write the
+    /// contents of the write buffer.
     ///
     /// # Examples
     ///
@@ -228,8 +228,8 @@ impl<RW: AsyncRead + AsyncWrite> AsyncRead for BufStream<RW> {
     }
 }
 
-/// Every seek flushes the write buffer and discards the read buffer, even if the target is inside
-/// of it. `SeekFrom::Current` counts from the next unread byte, not from the position of the inner
+/// Every seek flushes the write buffer and discards the read buffer, even if the target lies inside
+/// it. `SeekFrom::Current` counts from the next unread byte, not from the position of the inner
 /// stream.
 impl<RW: AsyncRead + AsyncWrite + AsyncSeek> AsyncSeek for BufStream<RW> {
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {

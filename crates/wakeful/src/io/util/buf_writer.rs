@@ -1,4 +1,4 @@
-//! [`BufWriter`]: adds a buffer to a writer.
+//! [`BufWriter`], which adds a buffer to a writer.
 
 use super::{BUFFER_SIZE, retry_interrupted};
 use crate::io::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf, SeekFrom};
@@ -10,15 +10,16 @@ use std::task::{Context, Poll, ready};
 pin_project_lite::pin_project! {
     /// Adds a buffer to a writer.
     ///
-    /// Use it for many small writes to a socket or a file. It does not help for writers in memory,
-    /// nor for few large writes. If the buffer is empty, a write of at least its size bypasses it.
+    /// Use a `BufWriter` for many small writes to a socket or a file. It does not help with
+    /// in-memory writers or a few large writes. If the buffer is empty, a write of at least the
+    /// buffer's size bypasses it.
     ///
-    /// Buffered bytes are lost when the `BufWriter` is dropped. So end with
+    /// Buffered bytes are lost when the `BufWriter` is dropped. So finish with
     /// [`flush`](crate::io::AsyncWriteExt::flush) or
     /// [`shutdown`](crate::io::AsyncWriteExt::shutdown).
     ///
-    /// If the writer is also [`AsyncRead`] or [`AsyncSeek`], so is the `BufWriter`. A seek flushes
-    /// the buffer first.
+    /// The `BufWriter` is also [`AsyncRead`] or [`AsyncSeek`] if the writer is. A seek flushes the
+    /// buffer first.
     ///
     /// # Examples
     ///
@@ -119,7 +120,7 @@ impl<W: AsyncWrite> BufWriter<W> {
 
     /// Returns a mutable reference to the inner writer.
     ///
-    /// Writing to it directly overtakes the buffered bytes.
+    /// Bytes written to it directly overtake the buffered bytes.
     ///
     /// # Examples
     ///
@@ -136,7 +137,7 @@ impl<W: AsyncWrite> BufWriter<W> {
 
     /// Returns a pinned reference to the inner writer.
     ///
-    /// Writing to it directly overtakes the buffered bytes.
+    /// Bytes written to it directly overtake the buffered bytes.
     ///
     /// # Examples
     ///
@@ -175,7 +176,7 @@ impl<W: AsyncWrite> BufWriter<W> {
         self.inner
     }
 
-    /// Returns the buffered bytes that the inner writer has not accepted.
+    /// Returns the buffered bytes that the inner writer has not accepted yet.
     ///
     /// # Examples
     ///
@@ -216,7 +217,7 @@ impl<W: AsyncWrite> BufWriter<W> {
         Poll::Ready(outcome)
     }
 
-    /// Writes the buffer to the inner writer unless it has space for `len` more bytes.
+    /// Writes the buffer to the inner writer, unless the buffer has space for `len` more bytes.
     fn poll_reserve(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -228,7 +229,7 @@ impl<W: AsyncWrite> BufWriter<W> {
         self.poll_flush_buf(cx)
     }
 
-    /// Writes several slices, to an inner writer with vectored writes.
+    /// Writes several slices to an inner writer that supports vectored writes.
     fn poll_write_gathered(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -244,7 +245,7 @@ impl<W: AsyncWrite> BufWriter<W> {
         Poll::Ready(Ok(len))
     }
 
-    /// Writes several slices, to an inner writer without vectored writes: as many as fit into the
+    /// Writes several slices to an inner writer without vectored writes, as many as fit into the
     /// buffer.
     fn poll_write_buffered(
         mut self: Pin<&mut Self>,

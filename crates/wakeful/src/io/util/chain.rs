@@ -1,4 +1,4 @@
-//! [`Chain`]: reads one reader after another.
+//! [`Chain`], which reads one reader after another.
 
 use crate::io::{AsyncBufRead, AsyncRead, ReadBuf};
 use std::fmt;
@@ -7,7 +7,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 pin_project_lite::pin_project! {
-    /// Reader of one reader after another, created by [`chain`](crate::io::AsyncReadExt::chain).
+    /// A reader that reads one reader after another, created by
+    /// [`chain`](crate::io::AsyncReadExt::chain).
     ///
     /// # Examples
     ///
@@ -147,7 +148,7 @@ where
         if !*me.is_first_done {
             let room = buf.remaining();
             ready!(me.first.poll_read(cx, buf))?;
-            // If `buf` is full, reading nothing does not mean the end.
+            // If `buf` is full, reading nothing does not mean end of file.
             if buf.remaining() < room || room == 0 {
                 return Poll::Ready(Ok(()));
             }

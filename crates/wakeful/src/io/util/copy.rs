@@ -1,4 +1,4 @@
-//! [`copy`]: from a reader to a writer; and [`Transfer`], which `copy_bidirectional` shares.
+//! [`copy`], from a reader to a writer; and [`Transfer`], which `copy_bidirectional` shares.
 
 use super::io_future::{IoFuture, IoOp};
 use super::{BUFFER_SIZE, retry_interrupted};
@@ -10,21 +10,21 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Copies all bytes from a reader to a writer, and flushes the writer at the end.
+/// Copies all bytes from a reader to a writer, and finally flushes the writer.
 ///
-/// Returns the number of bytes. Uses a buffer of 8 KiB; if the reader is an
-/// [`AsyncBufRead`](crate::io::AsyncBufRead), [`copy_buf`] needs none. While the reader has no
-/// data, the writer is flushed, so that two peers that wait for each other's answers do not
+/// Returns the number of bytes copied. Uses a buffer of 8 KiB; for an
+/// [`AsyncBufRead`](crate::io::AsyncBufRead), [`copy_buf`] needs no extra buffer. When the reader
+/// has no data, the writer is flushed, so that two peers waiting for each other's answers do not
 /// deadlock.
 ///
 /// # Errors
 ///
 /// Returns the error of the reader or the writer, except `Interrupted`, and `WriteZero` if the
-/// writer accepts no more bytes. Bytes that were read and not written are lost.
+/// writer accepts no more bytes. Bytes that were read but not written are lost.
 ///
 /// # Cancel safety
 ///
-/// Not cancel safe. Bytes that were read and not written are lost.
+/// Not cancel safe. Bytes that were read but not written are lost.
 ///
 /// # Examples
 ///
@@ -49,7 +49,7 @@ where
     IoFuture::new(Copy { reader, writer, transfer: Transfer::new(BUFFER_SIZE) })
 }
 
-/// Operation of [`copy`].
+/// The operation of [`copy`].
 #[derive(Debug)]
 pub struct Copy<'a, R: ?Sized, W: ?Sized> {
     reader: &'a mut R,
@@ -72,7 +72,7 @@ where
 /// One direction of a copy, from the first byte to the last.
 pub(super) struct Transfer {
     buf: Box<[u8]>,
-    /// The part of `buf` that was read and not written.
+    /// The part of `buf` that was read but not written.
     pending: Range<usize>,
     /// Bytes written so far.
     total: u64,
@@ -127,7 +127,7 @@ impl Transfer {
             }
             while !self.pending.is_empty() {
                 let Poll::Ready(written) = self.poll_drain(cx, writer.as_mut()) else {
-                    // Read more meanwhile, for the next write.
+                    // While waiting, read more for the next write.
                     if self.can_fill() {
                         ready!(self.poll_fill(cx, reader))?;
                     }

@@ -1,4 +1,4 @@
-//! [`copy_bidirectional`]: between two streams, in both directions.
+//! [`copy_bidirectional`], between two streams in both directions.
 
 use super::BUFFER_SIZE;
 use super::copy::Transfer;
@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 
 /// Copies bytes between two streams in both directions, as a proxy does.
 ///
-/// Returns the number of bytes from `a` to `b`, and from `b` to `a`.
+/// Returns the number of bytes copied from `a` to `b`, and from `b` to `a`.
 ///
 /// When one stream reaches its end, the other is [shut down](crate::io::AsyncWriteExt::shutdown),
 /// and the opposite direction continues. Returns when both directions have reached their end. Each
@@ -18,12 +18,12 @@ use std::task::{Context, Poll, ready};
 ///
 /// # Errors
 ///
-/// Returns the first error of either stream, except `Interrupted`. Both directions stop then, and
-/// bytes that were read and not written are lost.
+/// Returns the first error of either stream, except `Interrupted`. Both directions stop, and bytes
+/// that were read but not written are lost.
 ///
 /// # Cancel safety
 ///
-/// Not cancel safe. Bytes that were read and not written are lost.
+/// Not cancel safe. Bytes that were read but not written are lost.
 ///
 /// # Examples
 ///
@@ -65,8 +65,8 @@ where
 ///
 /// # Errors
 ///
-/// Returns the first error of either stream, except `Interrupted`. Both directions stop then, and
-/// bytes that were read and not written are lost.
+/// Returns the first error of either stream, except `Interrupted`. Both directions stop, and bytes
+/// that were read but not written are lost.
 ///
 /// # Panics
 ///
@@ -74,7 +74,7 @@ where
 ///
 /// # Cancel safety
 ///
-/// Not cancel safe. Bytes that were read and not written are lost.
+/// Not cancel safe. Bytes that were read but not written are lost.
 ///
 /// # Examples
 ///
@@ -116,7 +116,7 @@ where
     })
 }
 
-/// Operation of [`copy_bidirectional`].
+/// The operation of [`copy_bidirectional`].
 #[derive(Debug)]
 pub struct CopyBidirectional<'a, A: ?Sized, B: ?Sized> {
     a: &'a mut A,
@@ -149,7 +149,7 @@ enum Direction {
 }
 
 impl Direction {
-    /// Polls the direction; ready once it is done, also at every later call.
+    /// Polls the direction; once done, every later call is ready, too.
     fn poll<R, W>(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! [`copy_buf`]: from a buffered reader to a writer, without another buffer.
+//! [`copy_buf`], from a buffered reader to a writer without another buffer.
 
 use super::io_future::{IoFuture, IoOp};
 use crate::io::{AsyncBufRead, AsyncWrite};
@@ -7,10 +7,10 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Copies all bytes from a buffered reader to a writer, and flushes the writer at the end.
+/// Copies all bytes from a buffered reader to a writer, and finally flushes the writer.
 ///
-/// Returns the number of bytes. Writes directly from the reader's buffer. Bytes that the writer did
-/// not accept stay in it.
+/// Returns the number of bytes copied. Writes directly from the reader's buffer, in which bytes
+/// stay until the writer accepts them.
 ///
 /// # Errors
 ///
@@ -19,8 +19,8 @@ use std::task::{Context, Poll, ready};
 ///
 /// # Cancel safety
 ///
-/// Cancel safe, except that the number of bytes is lost. Bytes that were not written are still in
-/// the reader.
+/// Cancel safe, except that the count of copied bytes is lost. Bytes that were not written are
+/// still in the reader.
 ///
 /// # Examples
 ///
@@ -45,7 +45,7 @@ where
     IoFuture::new(CopyBuf { reader, writer, total: 0, needs_flush: false })
 }
 
-/// Operation of [`copy_buf`].
+/// The operation of [`copy_buf`].
 #[derive(Debug)]
 pub struct CopyBuf<'a, R: ?Sized, W: ?Sized> {
     reader: &'a mut R,

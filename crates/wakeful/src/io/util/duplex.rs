@@ -1,4 +1,4 @@
-//! Streams in memory: [`duplex`] in both directions, [`simplex`] in one.
+//! In-memory streams: [`duplex`] in both directions, [`simplex`] in one.
 
 use super::pipe::Pipe;
 use super::split::{ReadHalf, WriteHalf, split};
@@ -10,8 +10,8 @@ use std::task::{Context, Poll};
 
 /// One end of an in-memory connection, created by [`duplex`].
 ///
-/// When one end is dropped, the other reads the remaining bytes and then the end of the data. Its
-/// writes fail with `BrokenPipe`, also one that is waiting for space.
+/// When one end is dropped, the other reads the remaining bytes and then end of file. Writes to the
+/// other end fail with `BrokenPipe`, including a write that is waiting for space.
 /// [`shutdown`](crate::io::AsyncWriteExt::shutdown) closes only the write side.
 ///
 /// # Examples
@@ -38,9 +38,9 @@ pub struct DuplexStream {
 
 /// Creates an in-memory connection.
 ///
-/// Bytes that are written to one end are read from the other. Each direction buffers up to
-/// `max_buf_size` bytes; a write to a full buffer waits for a read. Use it in tests in place of a
-/// socket, and between tasks.
+/// Bytes written to one end are read from the other. Each direction buffers up to `max_buf_size`
+/// bytes; a write to a full buffer waits for a read. Use a `duplex` between tasks, and in tests in
+/// place of a socket.
 ///
 /// # Panics
 ///
@@ -121,7 +121,7 @@ impl Drop for DuplexStream {
 
 /// An in-memory pipe in one direction, created by [`simplex`].
 ///
-/// Bytes that are written to it are read from it.
+/// Bytes written to it are read back from it.
 ///
 /// # Examples
 ///
@@ -145,12 +145,12 @@ pub struct SimplexStream {
 
 /// Creates an in-memory pipe as a read half and a write half.
 ///
-/// Bytes that are written to the write half are read from the read half. Up to `max_buf_size` bytes
-/// are buffered; a write to a full buffer waits for a read. [`ReadHalf::unsplit`] recombines the
+/// Bytes written to the write half are read from the read half. Up to `max_buf_size` bytes are
+/// buffered; a write to a full buffer waits for a read. [`ReadHalf::unsplit`] recombines the
 /// halves.
 ///
-/// The reader reaches the end after [`shutdown`](crate::io::AsyncWriteExt::shutdown) of the write
-/// half. Dropping a half does not notify the other.
+/// The reader reaches end of file after [`shutdown`](crate::io::AsyncWriteExt::shutdown) of the
+/// write half. Dropping a half does not notify the other.
 ///
 /// # Panics
 ///

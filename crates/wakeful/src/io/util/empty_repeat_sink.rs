@@ -54,7 +54,7 @@ macro_rules! impl_discarding_writer {
     };
 }
 
-/// A reader without data, and a writer that discards all bytes; from [`empty`].
+/// A reader at end of file, and a writer that discards all bytes; created by [`empty`].
 ///
 /// # Examples
 ///
@@ -71,7 +71,7 @@ macro_rules! impl_discarding_writer {
 #[non_exhaustive]
 pub struct Empty;
 
-/// Returns a reader that is always at its end. Bytes written to it are discarded.
+/// Returns a reader that is always at end of file. Bytes written to it are discarded.
 ///
 /// # Examples
 ///
@@ -125,7 +125,7 @@ impl fmt::Debug for Empty {
     }
 }
 
-/// A reader that repeats one byte forever; from [`repeat`].
+/// A reader that repeats one byte forever; created by [`repeat`].
 ///
 /// # Examples
 ///
@@ -176,7 +176,7 @@ impl AsyncRead for Repeat {
     }
 }
 
-/// A writer that discards all bytes; from [`sink`].
+/// A writer that discards all bytes; created by [`sink`].
 ///
 /// # Examples
 ///

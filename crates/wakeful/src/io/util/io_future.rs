@@ -1,4 +1,4 @@
-//! [`IoFuture`]: the future that the methods of the extension traits return.
+//! [`IoFuture`]: the future returned by the methods of the extension traits.
 
 use crate::task::{context, futile};
 use std::marker::PhantomPinned;
@@ -8,14 +8,14 @@ use std::task::{Context, Poll};
 
 /// An operation on a reader or writer.
 ///
-/// It borrows an `Unpin` reader or writer, so it may be moved between polls.
+/// An operation borrows an `Unpin` reader or writer, so it may be moved between polls.
 pub trait IoOp {
     type Output;
 
     /// Polls the operation.
     fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<Self::Output>;
 
-    /// Returns whether the output is that of a reader at its end.
+    /// Returns whether the output means end of file.
     #[inline]
     fn is_end(_output: &Self::Output) -> bool {
         false
@@ -23,9 +23,9 @@ pub trait IoOp {
 }
 
 pin_project_lite::pin_project! {
-    /// Future of an I/O operation that knows its call site.
+    /// The future of an I/O operation, with its call site.
     ///
-    /// Diagnostics list a task that waits in it with that site.
+    /// Diagnostics show the call site of a task that waits in this future.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct IoFuture<Op> {

@@ -1,4 +1,4 @@
-//! [`join`]: combines a reader and a writer into one stream.
+//! [`join`], which combines a reader and a writer into one stream.
 
 use crate::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 use std::io::{self, IoSlice};
@@ -7,8 +7,7 @@ use std::task::{Context, Poll};
 
 /// Combines a reader and a writer into one stream.
 ///
-/// Use it for functions that need a type that is both. It is the opposite of
-/// [`split`](super::split()).
+/// Use it for functions that need one type that is both. The opposite of [`split`](super::split()).
 ///
 /// # Examples
 ///

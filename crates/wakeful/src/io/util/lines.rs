@@ -1,4 +1,4 @@
-//! [`Lines`] and [`Split`]: a reader in pieces.
+//! [`Lines`] and [`Split`]: readers that yield pieces of another reader.
 
 use super::io_future::{IoFuture, IoOp};
 use super::read_until::poll_until;
@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 pin_project_lite::pin_project! {
-    /// The lines of a reader, created by [`lines`](crate::io::AsyncBufReadExt::lines).
+    /// A reader of lines, created by [`lines`](crate::io::AsyncBufReadExt::lines).
     ///
     /// # Examples
     ///
@@ -49,7 +49,7 @@ where
     ///
     /// # Errors
     ///
-    /// Returns `InvalidData` if the line is not UTF-8; the next call returns the line after it.
+    /// Returns `InvalidData` if the line is not UTF-8; the next call returns the following line.
     /// Otherwise returns the reader's error.
     ///
     /// # Cancel safety
@@ -77,7 +77,7 @@ where
 
     /// Returns a mutable reference to the reader.
     ///
-    /// Bytes that are read from it directly are missing in the lines.
+    /// Bytes read from it directly are missing from the lines.
     ///
     /// # Examples
     ///
@@ -114,7 +114,7 @@ where
 
     /// Returns the reader.
     ///
-    /// A part of a line that was read without its end is lost.
+    /// A partially read line is lost.
     ///
     /// # Examples
     ///
@@ -140,8 +140,8 @@ where
 {
     /// Polls for the next line; see [`next_line`](Self::next_line).
     ///
-    /// If the result is `Pending`, the task of the last call is woken when there is more data,
-    /// which may be less than a line.
+    /// On `Pending`, the task of the most recent call is woken when more data is available, which
+    /// may be less than a line.
     ///
     /// # Errors
     ///
@@ -181,7 +181,7 @@ where
     }
 }
 
-/// Operation of [`Lines::next_line`].
+/// The operation of [`Lines::next_line`].
 #[derive(Debug)]
 pub struct NextLine<'a, R> {
     lines: &'a mut Lines<R>,
@@ -201,7 +201,7 @@ impl<R: AsyncBufRead + Unpin> IoOp for NextLine<'_, R> {
 }
 
 pin_project_lite::pin_project! {
-    /// The segments of a reader between delimiter bytes; from [`split`].
+    /// A reader of segments between delimiter bytes, created by [`split`].
     ///
     /// [`split`]: crate::io::AsyncBufReadExt::split
     ///
@@ -276,8 +276,8 @@ where
 {
     /// Polls for the next segment; see [`next_segment`](Self::next_segment).
     ///
-    /// If the result is `Pending`, the task of the last call is woken when there is more data,
-    /// which may be less than a segment.
+    /// On `Pending`, the task of the most recent call is woken when more data is available, which
+    /// may be less than a segment.
     ///
     /// # Errors
     ///
@@ -313,7 +313,7 @@ where
     }
 }
 
-/// Operation of [`Split::next_segment`].
+/// The operation of [`Split::next_segment`].
 #[derive(Debug)]
 pub struct NextSegment<'a, R> {
     split: &'a mut Split<R>,

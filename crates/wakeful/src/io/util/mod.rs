@@ -5,7 +5,7 @@
 //!   `write`.
 //! - Wrappers: `buf_reader`, `buf_writer`, `buf_stream`, `take`, `chain`, `lines`, `join`, `split`.
 //! - Copying: `copy`, `copy_buf`, `copy_bidirectional`.
-//! - In memory: `pipe`, with `duplex` on top of it, and `empty_repeat_sink`.
+//! - In memory: `pipe`, with `duplex` built on it, and `empty_repeat_sink`.
 
 mod buf_read_ext;
 mod buf_reader;

@@ -62,12 +62,12 @@ macro_rules! encodings {
 
 encodings!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128, f32, f64);
 
-/// Operation that reads one number.
+/// An operation that reads one number.
 #[derive(Debug)]
 pub struct ReadNumber<'a, R: ?Sized, E: Encoding> {
     reader: &'a mut R,
     bytes: E::Bytes,
-    /// How many of `bytes` were read.
+    /// The number of bytes read so far.
     read: u8,
 }
 
@@ -97,12 +97,12 @@ impl<R: AsyncRead + Unpin + ?Sized, E: Encoding> IoOp for ReadNumber<'_, R, E> {
     }
 }
 
-/// Operation that writes one number.
+/// An operation that writes one number.
 #[derive(Debug)]
 pub struct WriteNumber<'a, W: ?Sized, E: Encoding> {
     writer: &'a mut W,
     bytes: E::Bytes,
-    /// How many of `bytes` were written.
+    /// The number of bytes written so far.
     written: u8,
 }
 

@@ -1,10 +1,10 @@
-//! [`Pipe`]: a bounded in-memory pipe, one direction between two tasks.
+//! [`Pipe`]: a bounded in-memory pipe for one direction between two tasks.
 //!
-//! A task waits here after a read that finds no data or a write that finds no space. The next call
-//! of the other end wakes it.
+//! A task waits in the pipe after a read that finds no data or a write that finds no space. The
+//! next operation of the other end wakes it.
 //!
 //! Actors: the *reader*, the *writer*, one each at a time, and a thread that closes an end. Each
-//! works on the buffer under the lock, releases the lock, and then wakes the other end. No waker
+//! accesses the buffer under the lock, releases the lock, and then wakes the other end. No waker
 //! runs under the lock.
 //!
 //! The race to fear: the reader finds no data and registers its waker, while the writer adds data
@@ -34,7 +34,7 @@ pub(in crate::io) struct Pipe {
     reader: AtomicWaker,
     /// Wakes the writer when there is space, or when the pipe is closed.
     writer: AtomicWaker,
-    /// The largest number of buffered bytes.
+    /// The maximum number of buffered bytes.
     capacity: usize,
     /// Where the pipe was created, for diagnostics.
     site: &'static Location<'static>,
@@ -45,7 +45,7 @@ struct Buffer {
     bytes: VecDeque<u8>,
     /// Whether an end is closed. Buffered bytes can still be read.
     is_closed: bool,
-    /// The end of the data was returned.
+    /// Whether the end of the data was returned.
     has_ended: bool,
 }
 
@@ -93,7 +93,7 @@ impl Pipe {
         Poll::Ready(Ok(()))
     }
 
-    /// Counts that a read returns the end of the data again.
+    /// Counts a repeated return of the end of the data.
     #[cold]
     fn count_end(&self) {
         if std::mem::replace(&mut self.buffer.lock().has_ended, true) {
@@ -163,8 +163,8 @@ impl Pipe {
             return Poll::Ready(result);
         }
         if waker_cell.register(cx.waker()) == Registered::Notified {
-            // The other end woke this cell during the registration, which used up the wake-up.
-            // Repeat it.
+            // The other end woke this cell during the registration, which consumed the wake-up.
+            // Wake again.
             cx.waker().wake_by_ref();
         } else if let Some(result) = attempt() {
             waker_cell.deregister();

@@ -9,7 +9,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Operation that reads available bytes once.
+/// An operation that reads available bytes once.
 #[derive(Debug)]
 pub struct Read<'a, R: ?Sized> {
     pub(super) reader: &'a mut R,
@@ -32,7 +32,7 @@ impl<R: AsyncRead + Unpin + ?Sized> IoOp for Read<'_, R> {
     }
 }
 
-/// Operation that reads available bytes once into a `BufMut`.
+/// An operation that reads available bytes once into a `BufMut`.
 #[derive(Debug)]
 pub struct ReadToBuf<'a, R: ?Sized, B: ?Sized> {
     pub(super) reader: &'a mut R,
@@ -70,7 +70,7 @@ where
     }
 }
 
-/// Operation that reads until the buffer is full.
+/// An operation that reads until the buffer is full.
 #[derive(Debug)]
 pub struct ReadExact<'a, R: ?Sized> {
     pub(super) reader: &'a mut R,

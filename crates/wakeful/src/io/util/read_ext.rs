@@ -1,4 +1,4 @@
-//! [`AsyncReadExt`]: the methods of readers.
+//! [`AsyncReadExt`]: the extension methods of readers.
 
 use super::chain::Chain;
 use super::io_future::IoFuture;
@@ -16,7 +16,7 @@ macro_rules! readers {
         ///
         /// # Errors
         ///
-        /// Returns `UnexpectedEof` if the data ends first; the bytes before that are lost.
+        /// Returns `UnexpectedEof` if the data ends first; the bytes read before are lost.
         /// Otherwise returns the reader's error, except `Interrupted`.
         ///
         /// # Cancel safety
@@ -46,7 +46,7 @@ macro_rules! readers {
     )+};
 }
 
-/// Methods of every [`AsyncRead`].
+/// Extension methods for every [`AsyncRead`].
 ///
 /// Import this trait to call them.
 ///
@@ -66,7 +66,7 @@ macro_rules! readers {
 /// # }
 /// ```
 pub trait AsyncReadExt: AsyncRead {
-    /// Returns a reader of this reader's data, followed by the data of `next`.
+    /// Chains this reader with `next`: the returned reader reads this one to its end, then `next`.
     ///
     /// # Examples
     ///
@@ -89,14 +89,15 @@ pub trait AsyncReadExt: AsyncRead {
         Chain::new(self, next)
     }
 
-    /// Waits until data is available, reads it into `buf`, and returns how many bytes.
+    /// Reads available data into `buf`, waiting until there is some, and returns the number of
+    /// bytes.
     ///
-    /// Reads once, so `buf` may be filled only in part. 0 means the end of the data, or that `buf`
-    /// is empty.
+    /// Reads once, so `buf` may be only partly filled. A result of 0 means end of file, or that
+    /// `buf` is empty.
     ///
     /// # Errors
     ///
-    /// Returns the reader's error. Nothing was read then.
+    /// Returns the reader's error. In this case, nothing was read.
     ///
     /// # Cancel safety
     ///
@@ -124,15 +125,16 @@ pub trait AsyncReadExt: AsyncRead {
         IoFuture::new(Read { reader: self, buf })
     }
 
-    /// Waits until data is available, reads it into a [`BufMut`], and returns how many bytes.
+    /// Reads available data into a [`BufMut`], waiting until there is some, and returns the number
+    /// of bytes.
     ///
-    /// Appends to a `Vec<u8>`, for example. The memory need not be initialized. A `BufMut` may
-    /// offer its capacity in parts, so it may be filled only in part. The value 0 means the end of
-    /// the data, or that `buf` has no capacity.
+    /// With a `Vec<u8>`, the bytes are appended. The memory need not be initialized. A `BufMut` may
+    /// offer its capacity in parts, so it may be only partly filled. A result of 0 means end of
+    /// file, or that `buf` has no capacity.
     ///
     /// # Errors
     ///
-    /// Returns the reader's error. Nothing was read then.
+    /// Returns the reader's error. In this case, nothing was read.
     ///
     /// # Cancel safety
     ///
@@ -166,7 +168,7 @@ pub trait AsyncReadExt: AsyncRead {
     /// # Errors
     ///
     /// Returns `UnexpectedEof` if the data ends first. Otherwise returns the reader's error, except
-    /// `Interrupted`. How many bytes were read before is unspecified.
+    /// `Interrupted`. The number of bytes read before is unspecified.
     ///
     /// # Cancel safety
     ///
@@ -219,15 +221,15 @@ pub trait AsyncReadExt: AsyncRead {
         read_f64_le: LittleEndian<f64>, "little-endian", to_le_bytes;
     }
 
-    /// Reads all bytes to the end, appends them to `buf`, and returns how many.
+    /// Reads all bytes until end of file, appends them to `buf`, and returns their number.
     ///
     /// # Errors
     ///
-    /// Returns the reader's error, except `Interrupted`. Bytes that were read before are in `buf`.
+    /// Returns the reader's error, except `Interrupted`. Bytes read before the error are in `buf`.
     ///
     /// # Cancel safety
     ///
-    /// Bytes that were read are in `buf` if the future is dropped; only their number is lost.
+    /// If the future is dropped, the bytes read so far are in `buf`; only their count is lost.
     ///
     /// # Examples
     ///
@@ -251,7 +253,7 @@ pub trait AsyncReadExt: AsyncRead {
         IoFuture::new(ReadToEnd::new(self, buf))
     }
 
-    /// Reads all text to the end, appends it to `dst`, and returns how many bytes.
+    /// Reads all text until end of file, appends it to `dst`, and returns the number of bytes.
     ///
     /// # Errors
     ///
@@ -284,7 +286,7 @@ pub trait AsyncReadExt: AsyncRead {
         IoFuture::new(ReadToString::new(self, dst))
     }
 
-    /// Returns a reader of the first `limit` bytes of this reader.
+    /// Limits this reader to its first `limit` bytes.
     ///
     /// # Examples
     ///

@@ -9,19 +9,19 @@ use std::mem::{self, MaybeUninit};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// The least spare capacity for a read.
+/// The minimum spare capacity for a read.
 const MIN_SPARE: usize = 32;
 
 /// Grows a vector while a reader is read to its end.
 ///
 /// Rules:
 /// - GROWTH-1. The first `initialized_spare` bytes after the vector's length are initialized. No
-///   other code changes the vector meanwhile.
+///   other code changes the vector in between.
 #[derive(Debug)]
 struct Growth {
     /// The vector's capacity before the first read.
     initial_capacity: usize,
-    /// How many bytes after the vector's length are initialized, so that a reader does not zero
+    /// The number of initialized bytes after the vector's length, so that a reader does not zero
     /// them again (GROWTH-1).
     initialized_spare: usize,
 }
@@ -31,7 +31,7 @@ impl Growth {
         Self { initial_capacity: vec.capacity(), initialized_spare: 0 }
     }
 
-    /// Reads more bytes to the end of `vec`; 0 means the end of the data.
+    /// Reads more bytes to the end of `vec`; 0 means end of file.
     fn poll_more<R: AsyncRead + ?Sized>(
         &mut self,
         reader: Pin<&mut R>,
@@ -98,7 +98,7 @@ impl Growth {
     }
 }
 
-/// Operation that reads all bytes.
+/// An operation that reads all bytes.
 #[derive(Debug)]
 pub struct ReadToEnd<'a, R: ?Sized> {
     reader: &'a mut R,
@@ -128,7 +128,7 @@ impl<R: AsyncRead + Unpin + ?Sized> IoOp for ReadToEnd<'_, R> {
     }
 }
 
-/// Operation that reads all bytes as text.
+/// An operation that reads all bytes as text.
 #[derive(Debug)]
 pub struct ReadToString<'a, R: ?Sized> {
     reader: &'a mut R,
@@ -163,19 +163,19 @@ impl<R: AsyncRead + Unpin + ?Sized> IoOp for ReadToString<'_, R> {
     }
 }
 
-/// What happens to text that was read before an error.
+/// The treatment of text that was read before an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnError {
-    /// It is discarded.
+    /// The text is discarded.
     Drop,
-    /// It is kept.
+    /// The text is kept.
     Keep,
 }
 
-/// Ends a read of text.
+/// Finishes a read of text.
 ///
-/// `bytes` are the `old_len` bytes that were in `text` before, and the new bytes. `text` gets all
-/// of them if they are UTF-8, and otherwise its old contents.
+/// `bytes` contains the `old_len` bytes that were in `text` before, and the new bytes. `text` gets
+/// all of them if they are UTF-8; otherwise it gets back its old contents.
 pub(super) fn finish_text(
     text: &mut String,
     bytes: Vec<u8>,

@@ -46,7 +46,7 @@ pub(super) fn poll_until<R: AsyncBufRead + ?Sized>(
     }
 }
 
-/// Operation that reads up to a byte.
+/// An operation that reads up to a byte.
 #[derive(Debug)]
 pub struct ReadUntil<'a, R: ?Sized> {
     reader: &'a mut R,
@@ -76,7 +76,7 @@ impl<R: AsyncBufRead + Unpin + ?Sized> IoOp for ReadUntil<'_, R> {
     }
 }
 
-/// Operation that reads a line of text.
+/// An operation that reads a line of text.
 #[derive(Debug)]
 pub struct ReadLine<'a, R: ?Sized> {
     reader: &'a mut R,
@@ -109,10 +109,10 @@ impl<R: AsyncBufRead + Unpin + ?Sized> IoOp for ReadLine<'_, R> {
     }
 }
 
-/// Operation that returns the contents of the reader's buffer.
+/// An operation that returns the contents of the reader's buffer.
 #[derive(Debug)]
 pub struct FillBuf<'a, R: ?Sized> {
-    /// `None` once it was ready.
+    /// `None` once the operation is complete.
     reader: Option<&'a mut R>,
 }
 

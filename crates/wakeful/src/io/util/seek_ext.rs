@@ -1,4 +1,4 @@
-//! [`AsyncSeekExt`]: the methods of streams with a position.
+//! [`AsyncSeekExt`]: the extension methods of streams with a movable position.
 
 use super::io_future::{IoFuture, IoOp};
 use crate::io::{AsyncSeek, SeekFrom};
@@ -6,7 +6,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Methods of every [`AsyncSeek`].
+/// Extension methods for every [`AsyncSeek`].
 ///
 /// Import this trait to call them.
 ///
@@ -25,9 +25,9 @@ use std::task::{Context, Poll, ready};
 /// # }
 /// ```
 pub trait AsyncSeekExt: AsyncSeek {
-    /// Moves the position, and returns the new position from the start.
+    /// Seeks to a position, and returns the new position, relative to the start.
     ///
-    /// Waits first until an earlier seek is complete.
+    /// First waits until an earlier seek is complete.
     ///
     /// # Errors
     ///
@@ -35,7 +35,7 @@ pub trait AsyncSeekExt: AsyncSeek {
     ///
     /// # Cancel safety
     ///
-    /// Not cancel safe. Whether the position has moved is unknown.
+    /// Not cancel safe. The position may or may not have moved.
     ///
     /// # Examples
     ///
@@ -57,7 +57,7 @@ pub trait AsyncSeekExt: AsyncSeek {
         IoFuture::new(Seek { seeker: self, target: Some(pos) })
     }
 
-    /// Moves the position to the start.
+    /// Seeks to the start.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ pub trait AsyncSeekExt: AsyncSeek {
     ///
     /// # Cancel safety
     ///
-    /// Not cancel safe. Whether the position has moved is unknown.
+    /// Not cancel safe. The position may or may not have moved.
     ///
     /// # Examples
     ///
@@ -89,7 +89,7 @@ pub trait AsyncSeekExt: AsyncSeek {
         self.seek(SeekFrom::Start(0))
     }
 
-    /// Returns the position from the start.
+    /// Returns the current position, relative to the start.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ pub trait AsyncSeekExt: AsyncSeek {
 
 impl<S: AsyncSeek + ?Sized> AsyncSeekExt for S {}
 
-/// Operation that moves the position.
+/// An operation that seeks.
 #[derive(Debug)]
 pub struct Seek<'a, S: ?Sized> {
     seeker: &'a mut S,

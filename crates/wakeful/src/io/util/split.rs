@@ -1,4 +1,4 @@
-//! [`split`]: divides one stream into two halves, for two tasks.
+//! [`split`], which splits one stream into two halves, for two tasks.
 //!
 //! Rules:
 //! - SPLIT-1. The stream is accessed only under the lock. It does not move: it stays in the shared
@@ -13,10 +13,10 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-/// Divides a stream into a read half and a write half, for use in different tasks.
+/// Splits a stream into a read half and a write half, for use in different tasks.
 ///
-/// [`ReadHalf::unsplit`] recombines the halves. Each call on a half acquires a lock. Sockets have
-/// methods that split them without one, such as
+/// [`ReadHalf::unsplit`] recombines the halves. Each operation on a half acquires a lock. Sockets
+/// can be split without a lock, with methods such as
 /// [`TcpStream::into_split`](crate::net::TcpStream::into_split).
 ///
 /// # Examples
@@ -48,7 +48,7 @@ where
     (ReadHalf { shared: shared.clone() }, WriteHalf { shared })
 }
 
-/// Read half of a stream, created by [`split`].
+/// The read half of a stream, created by [`split`].
 ///
 /// # Examples
 ///
@@ -71,7 +71,7 @@ pub struct ReadHalf<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// Write half of a stream, created by [`split`].
+/// The write half of a stream, created by [`split`].
 ///
 /// # Examples
 ///
@@ -95,10 +95,10 @@ pub struct WriteHalf<T> {
 }
 
 struct Shared<T> {
-    /// Held while the stream is polled, which is foreign code. So waiters sleep instead of
-    /// spinning.
+    /// The lock is held while the stream is polled, which runs foreign code. So waiters sleep
+    /// instead of spinning.
     stream: Mutex<T>,
-    /// Asked once, because `is_write_vectored` must not wait for the lock.
+    /// Determined once, because `is_write_vectored` must not wait for the lock.
     is_write_vectored: bool,
 }
 

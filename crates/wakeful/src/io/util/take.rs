@@ -1,4 +1,4 @@
-//! [`Take`]: limits how many bytes are read from a reader.
+//! [`Take`], which limits the number of bytes read from a reader.
 #![allow(unsafe_code)]
 
 use crate::io::{AsyncBufRead, AsyncRead, ReadBuf};
@@ -7,7 +7,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 pin_project_lite::pin_project! {
-    /// Reader of the first bytes of a reader, created by [`take`](crate::io::AsyncReadExt::take).
+    /// A reader of the first bytes of another reader, created by
+    /// [`take`](crate::io::AsyncReadExt::take).
     ///
     /// # Examples
     ///
@@ -38,7 +39,7 @@ impl<R: AsyncRead> Take<R> {
         Self { inner, limit }
     }
 
-    /// Returns how many more bytes can be read. The inner reader may have fewer.
+    /// Returns the number of bytes that can still be read. The inner reader may have fewer.
     ///
     /// # Examples
     ///
@@ -57,7 +58,7 @@ impl<R: AsyncRead> Take<R> {
         self.limit
     }
 
-    /// Sets how many more bytes can be read, regardless of how many were read before.
+    /// Sets the number of bytes that can still be read, regardless of how many were read before.
     ///
     /// # Examples
     ///
@@ -146,7 +147,7 @@ impl<R: AsyncRead> Take<R> {
     }
 }
 
-/// Returns the smaller of the two.
+/// Returns the smaller of `len` and `limit`.
 fn at_most(len: usize, limit: u64) -> usize {
     usize::try_from(limit).map_or(len, |limit| len.min(limit))
 }

@@ -9,7 +9,7 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Operation that writes once.
+/// An operation that writes once.
 #[derive(Debug)]
 pub struct Write<'a, W: ?Sized> {
     pub(super) writer: &'a mut W,
@@ -25,7 +25,7 @@ impl<W: AsyncWrite + Unpin + ?Sized> IoOp for Write<'_, W> {
     }
 }
 
-/// Operation that writes once, from several slices.
+/// An operation that writes once, from several slices.
 #[derive(Debug)]
 pub struct WriteVectored<'a, 'b, W: ?Sized> {
     pub(super) writer: &'a mut W,
@@ -41,7 +41,7 @@ impl<W: AsyncWrite + Unpin + ?Sized> IoOp for WriteVectored<'_, '_, W> {
     }
 }
 
-/// Operation that writes once, from the front of a `Buf`.
+/// An operation that writes once, from the front of a `Buf`.
 #[derive(Debug)]
 pub struct WriteBuf<'a, W, B> {
     pub(super) writer: &'a mut W,
@@ -60,7 +60,7 @@ impl<W: AsyncWrite + Unpin, B: Buf> IoOp for WriteBuf<'_, W, B> {
     }
 }
 
-/// Operation that writes all of a `Buf`.
+/// An operation that writes all of a `Buf`.
 #[derive(Debug)]
 pub struct WriteAllBuf<'a, W, B> {
     pub(super) writer: &'a mut W,
@@ -82,7 +82,7 @@ impl<W: AsyncWrite + Unpin, B: Buf> IoOp for WriteAllBuf<'_, W, B> {
     }
 }
 
-/// How many chunks of a `Buf` go into one write.
+/// The maximum number of chunks of a `Buf` in one write.
 const MAX_SLICES: usize = 64;
 
 /// Writes once from the front of `buf`, and advances it by the accepted bytes.
@@ -104,7 +104,7 @@ fn write_front<W: AsyncWrite + Unpin, B: Buf>(
     Poll::Ready(Ok(written))
 }
 
-/// Operation that writes all of a slice.
+/// An operation that writes all of a slice.
 #[derive(Debug)]
 pub struct WriteAll<'a, W: ?Sized> {
     pub(super) writer: &'a mut W,
@@ -121,7 +121,7 @@ impl<W: AsyncWrite + Unpin + ?Sized> IoOp for WriteAll<'_, W> {
     }
 }
 
-/// Writes until `rest` is empty. Accepted bytes are removed from its front in any case.
+/// Writes until `rest` is empty. Accepted bytes are always removed from its front.
 #[inline]
 pub(super) fn drain<W: AsyncWrite + Unpin + ?Sized>(
     writer: &mut W,
@@ -138,7 +138,7 @@ pub(super) fn drain<W: AsyncWrite + Unpin + ?Sized>(
     Poll::Ready(Ok(()))
 }
 
-/// Operation that flushes the writer.
+/// An operation that flushes the writer.
 #[derive(Debug)]
 pub struct Flush<'a, W: ?Sized> {
     pub(super) writer: &'a mut W,
@@ -153,7 +153,7 @@ impl<W: AsyncWrite + Unpin + ?Sized> IoOp for Flush<'_, W> {
     }
 }
 
-/// Operation that shuts the writer down.
+/// An operation that shuts the writer down.
 #[derive(Debug)]
 pub struct Shutdown<'a, W: ?Sized> {
     pub(super) writer: &'a mut W,

@@ -1,4 +1,4 @@
-//! [`AsyncWriteExt`]: the methods of writers.
+//! [`AsyncWriteExt`]: the extension methods of writers.
 
 use super::io_future::IoFuture;
 use super::number::{BigEndian, LittleEndian, WriteNumber};
@@ -19,7 +19,7 @@ macro_rules! writers {
         ///
         /// # Cancel safety
         ///
-        /// Not cancel safe. Some of the bytes may already be written.
+        /// Not cancel safe. Some of the bytes may already have been written.
         ///
         /// # Examples
         ///
@@ -45,7 +45,7 @@ macro_rules! writers {
     )+};
 }
 
-/// Methods of every [`AsyncWrite`].
+/// Extension methods for every [`AsyncWrite`].
 ///
 /// Import this trait to call them.
 ///
@@ -64,15 +64,15 @@ macro_rules! writers {
 /// # }
 /// ```
 pub trait AsyncWriteExt: AsyncWrite {
-    /// Writes bytes from the front of `src`, and returns how many the writer accepted.
+    /// Writes bytes from the front of `src`, and returns the number of accepted bytes.
     ///
-    /// Writes once, so not all bytes may be accepted; [`write_all`](Self::write_all) writes all of
-    /// them. The writer may buffer the bytes; see [`flush`](Self::flush). 0 means that the writer
-    /// accepts no more, or that `src` is empty.
+    /// Writes once, so possibly only a part is accepted; [`write_all`](Self::write_all) writes
+    /// everything. The writer may buffer the bytes; see [`flush`](Self::flush). A result of 0 means
+    /// that the writer accepts no more bytes, or that `src` is empty.
     ///
     /// # Errors
     ///
-    /// Returns the writer's error. Nothing was written then.
+    /// Returns the writer's error. In this case, nothing was written.
     ///
     /// # Cancel safety
     ///
@@ -98,11 +98,11 @@ pub trait AsyncWriteExt: AsyncWrite {
         IoFuture::new(Write { writer: self, buf: src })
     }
 
-    /// Writes bytes from several slices, in order, and returns how many the writer accepted.
+    /// Writes bytes from several slices, in order, and returns the number of accepted bytes.
     ///
     /// # Errors
     ///
-    /// Returns the writer's error. Nothing was written then.
+    /// Returns the writer's error. In this case, nothing was written.
     ///
     /// # Cancel safety
     ///
@@ -133,13 +133,13 @@ pub trait AsyncWriteExt: AsyncWrite {
         IoFuture::new(WriteVectored { writer: self, bufs })
     }
 
-    /// Writes bytes from a [`Buf`], advances it, and returns how many the writer accepted.
+    /// Writes bytes from a [`Buf`], advances it, and returns the number of accepted bytes.
     ///
     /// Chunks of the `Buf` are written together if the writer supports vectored writes.
     ///
     /// # Errors
     ///
-    /// Returns the writer's error. Nothing was written then.
+    /// Returns the writer's error. In this case, nothing was written.
     ///
     /// # Cancel safety
     ///
@@ -168,7 +168,7 @@ pub trait AsyncWriteExt: AsyncWrite {
         IoFuture::new(WriteBuf { writer: self, buf: src })
     }
 
-    /// Writes all bytes of a [`Buf`], and advances it by the accepted bytes.
+    /// Writes all bytes of a [`Buf`], advancing it by the accepted bytes.
     ///
     /// # Errors
     ///
@@ -177,8 +177,8 @@ pub trait AsyncWriteExt: AsyncWrite {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe if it is called again with the same `src`. Bytes that were not written are still
-    /// in `src`.
+    /// Cancel safe if called again with the same `src`. Bytes that were not written are still in
+    /// `src`.
     ///
     /// # Examples
     ///
@@ -208,12 +208,12 @@ pub trait AsyncWriteExt: AsyncWrite {
     /// # Errors
     ///
     /// Returns `WriteZero` if the writer accepts no more bytes. Otherwise returns the writer's
-    /// error, except `Interrupted`. How many bytes were written before is unspecified.
+    /// error, except `Interrupted`. The number of bytes written before is unspecified.
     ///
     /// # Cancel safety
     ///
-    /// Not cancel safe. An unknown part may be written. Use [`write_all_buf`](Self::write_all_buf),
-    /// which is cancel safe.
+    /// Not cancel safe. An unknown part may have been written. Use
+    /// [`write_all_buf`](Self::write_all_buf), which is cancel safe.
     ///
     /// # Examples
     ///
@@ -294,9 +294,9 @@ pub trait AsyncWriteExt: AsyncWrite {
         IoFuture::new(Flush { writer: self })
     }
 
-    /// Flushes the writer and closes it, so that the other side reaches the end of the data.
+    /// Flushes the writer and shuts it down, so that its peer reaches end of file.
     ///
-    /// Writes after that fail. A socket can still be read from.
+    /// Later writes fail. A socket can still be read from.
     ///
     /// # Errors
     ///

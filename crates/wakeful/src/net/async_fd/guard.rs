@@ -1,4 +1,4 @@
-//! The guards that a wait for an [`AsyncFd`] returns.
+//! The guards returned by waits for an [`AsyncFd`].
 
 use super::AsyncFd;
 use crate::driver::io_readiness::{Readiness, ReadinessSnapshot};
@@ -7,9 +7,9 @@ use std::fmt;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// The readiness of an [`AsyncFd`], returned by a wait.
+/// A guard of an [`AsyncFd`]'s readiness, returned by a wait.
 ///
-/// Do the I/O through [`try_io`](Self::try_io), which clears the readiness if the operation fails
+/// Perform the I/O with [`try_io`](Self::try_io), which clears the readiness if the operation fails
 /// with `WouldBlock`. Dropping the guard keeps the readiness.
 ///
 /// # Examples
@@ -39,13 +39,13 @@ use std::os::fd::AsRawFd;
 #[must_use = "say whether it is still ready: with `try_io`, `clear_ready` or `retain_ready`"]
 pub struct AsyncFdReadyGuard<'a, T: AsRawFd> {
     pub(super) async_fd: &'a AsyncFd<T>,
-    /// `None` once all of it was cleared.
+    /// `None` once the readiness is cleared.
     pub(super) seen: Option<ReadinessSnapshot>,
 }
 
-/// The readiness of an [`AsyncFd`], with exclusive access to it.
+/// A guard of an [`AsyncFd`]'s readiness, with exclusive access to the `AsyncFd`.
 ///
-/// Do the I/O through [`try_io`](Self::try_io), which clears the readiness if the operation fails
+/// Perform the I/O with [`try_io`](Self::try_io), which clears the readiness if the operation fails
 /// with `WouldBlock`. Dropping the guard keeps the readiness.
 ///
 /// # Examples
@@ -72,7 +72,7 @@ pub struct AsyncFdReadyGuard<'a, T: AsRawFd> {
 #[must_use = "say whether it is still ready: with `try_io`, `clear_ready` or `retain_ready`"]
 pub struct AsyncFdReadyMutGuard<'a, T: AsRawFd> {
     pub(super) async_fd: &'a mut AsyncFd<T>,
-    /// `None` once all of it was cleared.
+    /// `None` once the readiness is cleared.
     pub(super) seen: Option<ReadinessSnapshot>,
 }
 
@@ -80,11 +80,11 @@ fn would_block(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// Implements the methods that both guards have.
+/// Implements the methods common to both guards.
 macro_rules! guards {
     ($guard:ident, $name:literal, $given:ty) => {
         impl<'a, Inner: AsRawFd> $guard<'a, Inner> {
-            /// Clears the readiness that the guard was returned for.
+            /// Clears the readiness for which the guard was returned.
             ///
             /// Call this only after an operation failed with `WouldBlock`. Readiness that was
             /// reported after the wait is kept, and so are closed sides.
@@ -165,7 +165,7 @@ macro_rules! guards {
 
             /// Keeps the readiness, as dropping the guard does.
             ///
-            /// Call it to say in the code that the descriptor is still ready.
+            /// Call this to document in the code that the descriptor is still ready.
             ///
             /// # Examples
             ///
@@ -213,8 +213,8 @@ macro_rules! guards {
             ///
             /// # Errors
             ///
-            /// Returns [`TryIoError`] if `f` failed with `WouldBlock`; wait again then. Any other
-            /// result of `f` is returned inside of `Ok`.
+            /// Returns [`TryIoError`] if `f` failed with `WouldBlock`; in this case, wait again.
+            /// Any other result of `f` is returned inside `Ok`.
             ///
             /// # Examples
             ///
@@ -396,7 +396,7 @@ impl<Inner: AsRawFd> AsyncFdReadyMutGuard<'_, Inner> {
 
     /// Returns a mutable reference to the inner value.
     ///
-    /// Its descriptor must stay the same.
+    /// The descriptor of the value must stay the same.
     ///
     /// # Examples
     ///
@@ -422,7 +422,7 @@ impl<Inner: AsRawFd> AsyncFdReadyMutGuard<'_, Inner> {
     }
 }
 
-/// The error of [`AsyncFdReadyGuard::try_io`]: the operation failed with `WouldBlock`.
+/// Error returned by [`AsyncFdReadyGuard::try_io`] when the operation failed with `WouldBlock`.
 ///
 /// The readiness was cleared, so the task can wait again.
 ///

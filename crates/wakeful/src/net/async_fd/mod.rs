@@ -1,4 +1,4 @@
-//! [`AsyncFd`]: readiness of any file descriptor. Public as part of `io::unix`.
+//! [`AsyncFd`]: readiness of any file descriptor, public as part of `io::unix`.
 
 mod guard;
 mod readiness;
@@ -18,17 +18,17 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::panic::Location;
 
-/// A file descriptor that tasks can wait for.
+/// A file descriptor registered with the runtime, so that tasks can wait for its readiness.
 ///
 /// Use it for a pipe, a device, a timer, or a socket of another library.
 ///
-/// An `AsyncFd` does not read or write. A task waits for readiness and then does the I/O itself
-/// through the guard that it received. The descriptor must be in non-blocking mode.
+/// An `AsyncFd` does not read or write. A task waits for readiness and then performs the I/O
+/// itself, through the returned guard. The descriptor must be in non-blocking mode.
 ///
 /// The kernel reports changes only (edge-triggered). So a descriptor counts as ready until its
 /// readiness is [cleared](AsyncFdReadyGuard::clear_ready), which is allowed only after an operation
-/// failed with `WouldBlock`. [`AsyncFdReadyGuard::try_io`] does both. [`async_io`](Self::async_io)
-/// does the whole loop.
+/// failed with `WouldBlock`. [`AsyncFdReadyGuard::try_io`] performs an operation and clears the
+/// readiness if needed. [`async_io`](Self::async_io) performs the whole loop of waiting and trying.
 ///
 /// Waiting spends the task's cooperative budget, even if the descriptor is always ready.
 ///
@@ -61,7 +61,7 @@ use std::panic::Location;
 /// ```
 pub struct AsyncFd<T: AsRawFd> {
     registration: Registration,
-    /// `None` once it was deregistered.
+    /// `None` once deregistered.
     inner: Option<T>,
 }
 
@@ -91,7 +91,7 @@ impl<T: AsRawFd> AsyncFd<T> {
 
     /// Returns a mutable reference to the inner value.
     ///
-    /// Its descriptor must stay the same.
+    /// The descriptor of the value must stay the same.
     ///
     /// # Examples
     ///
@@ -145,7 +145,7 @@ impl<T: AsRawFd> AsyncFd<T> {
         Some(inner)
     }
 
-    /// Calls `f` until it does not fail with `WouldBlock`, and waits for readiness in between.
+    /// Calls `f` until it no longer fails with `WouldBlock`, waiting for readiness in between.
     ///
     /// # Errors
     ///
@@ -188,7 +188,7 @@ impl<T: AsRawFd> AsyncFd<T> {
         self.registration.async_io(OpSource::User, mask, kind, site, move |_| f(self.get_ref()))
     }
 
-    /// Calls `f` with exclusive access until it does not fail with `WouldBlock`.
+    /// Calls `f` with exclusive access until it no longer fails with `WouldBlock`.
     ///
     /// Waits for readiness in between.
     ///

@@ -1,4 +1,4 @@
-//! Waiting until the descriptor of an [`AsyncFd`] is ready.
+//! Readiness waits of an [`AsyncFd`].
 
 use super::{AsyncFd, AsyncFdReadyGuard, AsyncFdReadyMutGuard};
 use crate::driver::io_readiness::{Direction, ReadinessSnapshot};
@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 impl<T: AsRawFd> AsyncFd<T> {
     /// Polls for read readiness.
     ///
-    /// Only the task of the last call is woken. Any number of tasks may wait with
+    /// Only the task of the most recent call is woken. Any number of tasks may wait with
     /// [`readable`](Self::readable).
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl<T: AsRawFd> AsyncFd<T> {
 
     /// Polls for read readiness, with exclusive access.
     ///
-    /// Only the task of the last call is woken.
+    /// Only the task of the most recent call is woken.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl<T: AsRawFd> AsyncFd<T> {
 
     /// Polls for write readiness.
     ///
-    /// Only the task of the last call is woken. Any number of tasks may wait with
+    /// Only the task of the most recent call is woken. Any number of tasks may wait with
     /// [`writable`](Self::writable).
     ///
     /// # Errors
@@ -123,7 +123,7 @@ impl<T: AsRawFd> AsyncFd<T> {
 
     /// Polls for write readiness, with exclusive access.
     ///
-    /// Only the task of the last call is woken.
+    /// Only the task of the most recent call is woken.
     ///
     /// # Errors
     ///
@@ -166,7 +166,7 @@ impl<T: AsRawFd> AsyncFd<T> {
 
     /// Waits until the descriptor is ready for any of `interest`.
     ///
-    /// `interest` must be part of what the descriptor was registered for.
+    /// `interest` must be a subset of the interest with which the descriptor was registered.
     ///
     /// # Errors
     ///

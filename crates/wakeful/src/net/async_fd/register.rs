@@ -1,4 +1,4 @@
-//! Registration of a descriptor: the constructors of [`AsyncFd`] and their error.
+//! Constructors of [`AsyncFd`], which register a descriptor; and their error.
 
 use super::AsyncFd;
 use crate::io::Interest;
@@ -28,8 +28,8 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Safety
     ///
-    /// `inner.as_raw_fd()` must return the same descriptor as long as `inner` is in the `AsyncFd`,
-    /// and the descriptor must stay open that long.
+    /// While `inner` is in the `AsyncFd`, `inner.as_raw_fd()` must always return the same
+    /// descriptor, and the descriptor must stay open.
     ///
     /// # Examples
     ///
@@ -54,7 +54,7 @@ impl<T: AsRawFd> AsyncFd<T> {
 
     /// Registers a file descriptor for `interest` only with the current runtime.
     ///
-    /// Only parts of `interest` can be waited for. The descriptor must be in non-blocking mode.
+    /// Tasks can wait only for subsets of `interest`. The descriptor must be in non-blocking mode.
     ///
     /// # Errors
     ///
@@ -68,8 +68,8 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Safety
     ///
-    /// `inner.as_raw_fd()` must return the same descriptor as long as `inner` is in the `AsyncFd`,
-    /// and the descriptor must stay open that long.
+    /// While `inner` is in the `AsyncFd`, `inner.as_raw_fd()` must always return the same
+    /// descriptor, and the descriptor must stay open.
     ///
     /// # Examples
     ///
@@ -174,9 +174,9 @@ impl<T: AsRawFd> AsyncFd<T> {
     }
 }
 
-/// The error of [`AsyncFd::register`], with the value that could not be registered.
+/// Error returned by [`AsyncFd::register`]; contains the value that could not be registered.
 ///
-/// It converts into the kernel's [`io::Error`].
+/// Converts into the kernel's [`io::Error`].
 ///
 /// # Examples
 ///
@@ -200,7 +200,7 @@ pub struct AsyncFdRegisterError<T> {
     cause: io::Error,
 }
 
-/// Old name of [`AsyncFdRegisterError`].
+/// The former name of [`AsyncFdRegisterError`].
 #[doc(hidden)]
 #[deprecated = "renamed to `AsyncFdRegisterError`"]
 pub type AsyncFdTryNewError<T> = AsyncFdRegisterError<T>;

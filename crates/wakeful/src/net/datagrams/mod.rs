@@ -1,13 +1,13 @@
-//! Methods that every datagram socket has: `UdpSocket` and `UnixDatagram`.
+//! Methods common to all datagram sockets: `UdpSocket` and `UnixDatagram`.
 
 pub(in crate::net) mod recv;
 
-/// Implements the methods and traits that are the same for every datagram socket.
+/// Implements the methods and traits common to all datagram sockets.
 ///
 /// - `$socket` is a struct with one field `io: PollEvented<$std>`.
 /// - `$addr` is the type of sender addresses.
-/// - `$setup` has the hidden lines of the examples. They define `a` and `b`, two sockets that are
-///   connected to each other.
+/// - `$setup` contains the hidden lines of the examples. They define `a` and `b`, two sockets that
+///   are connected to each other.
 macro_rules! datagrams {
     ($socket:ident, $std:ty, $addr:ty, $setup:literal) => {
         $crate::net::registered_socket::registered_socket!($socket, $std);
@@ -132,7 +132,7 @@ macro_rules! datagrams {
 
             /// Polls for a datagram to receive.
             ///
-            /// Only the task of the last call is woken. Any number of tasks may wait with
+            /// Only the task of the most recent call is woken. Any number of tasks may wait with
             /// [`readable`](Self::readable).
             ///
             /// # Errors
@@ -195,7 +195,7 @@ macro_rules! datagrams {
 
             /// Polls for space in the send buffer.
             ///
-            /// Only the task of the last call is woken. Any number of tasks may wait with
+            /// Only the task of the most recent call is woken. Any number of tasks may wait with
             /// [`writable`](Self::writable).
             ///
             /// # Errors
@@ -222,7 +222,7 @@ macro_rules! datagrams {
                 self.io.poll_write_ready(cx)
             }
 
-            /// Sends a datagram to the address that the socket is connected to.
+            /// Sends a datagram to the address to which the socket is connected.
             ///
             /// Returns the number of bytes sent.
             ///
@@ -255,9 +255,9 @@ macro_rules! datagrams {
                 self.io.async_send_with(site, move |io| $crate::net::datagram_io::send(io, buf))
             }
 
-            /// Polls a send to the address that the socket is connected to.
+            /// Polls a send to the address to which the socket is connected.
             ///
-            /// Only the task of the last call is woken; see [`send`](Self::send).
+            /// Only the task of the most recent call is woken; see [`send`](Self::send).
             ///
             /// # Errors
             ///
@@ -284,7 +284,7 @@ macro_rules! datagrams {
                 self.io.poll_send_with(cx, |io| $crate::net::datagram_io::send(io, buf))
             }
 
-            /// Sends a datagram without waiting, to the address that the socket is connected to.
+            /// Sends a datagram without waiting, to the address to which the socket is connected.
             ///
             /// # Errors
             ///

@@ -1,8 +1,8 @@
-//! Receiving, for every datagram socket: with and without the sender's address.
+//! Receive methods common to all datagram sockets, with and without the sender's address.
 
 /// Implements the methods that receive a datagram.
 ///
-/// `$socket`, `$addr` and `$setup` are those of `datagrams!`.
+/// `$socket`, `$addr` and `$setup` have the same meaning as in `datagrams!`.
 macro_rules! recv_methods {
     ($socket:ident, $addr:ty, $setup:literal) => {
         impl $socket {
@@ -48,7 +48,7 @@ macro_rules! recv_methods {
 
             /// Polls a receive.
             ///
-            /// Only the task of the last call is woken; see [`recv`](Self::recv).
+            /// Only the task of the most recent call is woken; see [`recv`](Self::recv).
             ///
             /// # Errors
             ///
@@ -186,7 +186,7 @@ macro_rules! recv_methods {
                 })
             }
 
-            /// Receives a datagram and returns its length and its sender.
+            /// Receives a datagram, and returns its length and its sender.
             ///
             /// Bytes that do not fit into `buf` are discarded.
             ///
@@ -228,7 +228,7 @@ macro_rules! recv_methods {
 
             /// Polls a receive and returns the sender.
             ///
-            /// Only the task of the last call is woken; see [`recv_from`](Self::recv_from).
+            /// Only the task of the most recent call is woken; see [`recv_from`](Self::recv_from).
             ///
             /// # Errors
             ///
@@ -298,8 +298,8 @@ macro_rules! recv_methods {
 
             /// Receives a datagram into a [`BufMut`](bytes::BufMut), with its sender.
             ///
-            /// Returns length and sender. The buffer must have spare capacity: bytes that do not
-            /// fit into it are discarded.
+            /// Returns the length and the sender. The buffer must have spare capacity: bytes that
+            /// do not fit into it are discarded.
             ///
             /// # Errors
             ///
@@ -340,8 +340,8 @@ macro_rules! recv_methods {
             /// Receives a datagram into a [`BufMut`](bytes::BufMut) without waiting, with its
             /// sender.
             ///
-            /// Returns length and sender. The buffer must have spare capacity: bytes that do not
-            /// fit into it are discarded.
+            /// Returns the length and the sender. The buffer must have spare capacity: bytes that
+            /// do not fit into it are discarded.
             ///
             /// # Errors
             ///

@@ -1,6 +1,6 @@
-//! What every half of a stream has: addresses and readiness.
+//! Methods common to all halves of a stream: addresses and readiness.
 
-/// Implements the methods that read halves and write halves have in common.
+/// Implements the methods common to read halves and write halves.
 macro_rules! half_methods {
     ($half:ty, $stream:ident, $addr:ty) => {
         impl $half {

@@ -6,8 +6,8 @@ pub(in crate::net) mod write_half;
 
 /// Defines `ReadHalf`, `WriteHalf`, `OwnedReadHalf`, `OwnedWriteHalf` and `ReuniteError`.
 ///
-/// `$stream` is the socket type, `$addr` the type of its addresses. `$setup` has the hidden lines
-/// of the examples, which define `client` and `server`, the two ends of a connection.
+/// `$stream` is the socket type, `$addr` the type of its addresses. `$setup` contains the hidden
+/// lines of the examples, which define `client` and `server`, the two ends of a connection.
 macro_rules! halves {
     ($stream:ident, $addr:ty, $setup:literal) => {
         #[doc = concat!("Borrowed read half of a [`", stringify!($stream), "`].")]
@@ -139,7 +139,7 @@ macro_rules! halves {
             (read, OwnedWriteHalf { stream, shutdown_on_drop: true })
         }
 
-        /// Error of `reunite`: the two halves belong to different connections.
+        /// Error returned by `reunite` when the two halves belong to different connections.
         ///
         /// Contains both halves.
         ///
@@ -241,12 +241,9 @@ macro_rules! halves {
             /// # #[wakeful::main(flavor = "current_thread")]
             /// # async fn main() -> std::io::Result<()> {
             #[doc = $setup]
-            /// let (_read, write) = client.into_split();
-            /// write.forget();
-            /// // The write side is still open, so there is no end of the data.
-            /// let error = server.try_read(&mut [0; 8]).unwrap_err();
-            /// assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
-            /// # Ok(())
+            /// let (_read, write) = client.into_split(); write.forget(); // The write side is still
+            /// open, so the read does not reach end of file. let error = server.try_read(&mut [0;
+            /// 8]).unwrap_err(); assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock); # Ok(())
             /// # }
             /// ```
             pub fn forget(mut self) {

@@ -1,4 +1,4 @@
-//! Reading from a half of a stream.
+//! Read methods of a stream half.
 
 /// Implements reading for `ReadHalf` or `OwnedReadHalf`.
 macro_rules! read_half {
@@ -40,7 +40,7 @@ macro_rules! read_half {
                 self.stream().readable()
             }
 
-            /// Reads available bytes without waiting, and returns how many.
+            /// Reads available bytes without waiting, and returns their number.
             ///
             /// # Errors
             ///
@@ -66,7 +66,8 @@ macro_rules! read_half {
                 self.stream().try_read(buf)
             }
 
-            /// Reads available bytes into several buffers without waiting, and returns how many.
+            /// Reads available bytes into several buffers without waiting, and returns their
+            /// number.
             ///
             /// # Errors
             ///
@@ -102,7 +103,7 @@ macro_rules! read_half {
 
             /// Reads available bytes into a [`BufMut`](bytes::BufMut) without waiting.
             ///
-            /// Returns how many bytes were read.
+            /// Returns the number of bytes read.
             ///
             /// # Errors
             ///

@@ -1,4 +1,4 @@
-//! Writing to a half of a stream.
+//! Write methods of a stream half.
 
 /// Implements writing for `WriteHalf` or `OwnedWriteHalf`.
 macro_rules! write_half {
@@ -37,7 +37,7 @@ macro_rules! write_half {
                 self.stream().writable()
             }
 
-            /// Writes bytes without waiting, and returns how many the kernel accepted.
+            /// Writes bytes without waiting, and returns the number of accepted bytes.
             ///
             /// # Errors
             ///
@@ -63,7 +63,7 @@ macro_rules! write_half {
 
             /// Writes bytes from several buffers without waiting.
             ///
-            /// Returns how many bytes the kernel accepted.
+            /// Returns the number of accepted bytes.
             ///
             /// # Errors
             ///

@@ -1,6 +1,6 @@
-//! `AsyncRead` and `AsyncWrite` for every byte stream socket.
+//! `AsyncRead` and `AsyncWrite` for all byte stream sockets.
 
-/// Implements the traits for `$stream`, and the shared polls that its halves use.
+/// Implements the traits for `$stream`, and the poll methods that its halves share.
 macro_rules! async_read_write {
     ($stream:ident) => {
         impl $stream {

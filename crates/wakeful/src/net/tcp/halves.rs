@@ -18,13 +18,13 @@ halves!(
 # let (mut server, _) = listener.accept().await?;"
 );
 
-/// Implements `peek` for a read half; only TCP has it.
+/// Implements `peek` for a read half, which only TCP supports.
 macro_rules! peeks {
     ($half:ty) => {
         impl $half {
             /// Polls a read that leaves the bytes in the receive buffer.
             ///
-            /// Only the task of the last call is woken; see [`peek`](Self::peek).
+            /// Only the task of the most recent call is woken; see [`peek`](Self::peek).
             ///
             /// # Errors
             ///
@@ -62,8 +62,8 @@ macro_rules! peeks {
 
             /// Reads bytes without removing them from the receive buffer.
             ///
-            /// Waits until there is something to read, or the peer has closed its write side. The
-            /// next read returns the same bytes.
+            /// Waits until data is available, or the peer has closed its write side. The next read
+            /// returns the same bytes.
             ///
             /// # Errors
             ///

@@ -1,4 +1,4 @@
-//! [`TcpListener`]: accepts TCP connections.
+//! [`TcpListener`]: a socket that accepts TCP connections.
 
 use super::TcpStream;
 use crate::driver::io_readiness::{Direction, Readiness};
@@ -19,7 +19,7 @@ use std::task::{Context, Poll, ready};
 
 /// A TCP socket that accepts connections.
 ///
-/// Dropping it closes the socket. Connections that were accepted stay open.
+/// Dropping the listener closes the socket. Accepted connections stay open.
 ///
 /// # Examples
 ///
@@ -45,11 +45,11 @@ pub struct TcpListener {
 const BACKLOG: u32 = 1024;
 
 impl TcpListener {
-    /// Listens on the first of the addresses that can be bound.
+    /// Creates a listener, bound to the first of the addresses that can be bound.
     ///
-    /// Port 0 requests a free port; [`local_addr`](Self::local_addr) tells which. The socket has
-    /// `SO_REUSEADDR` set, so a restarted server can bind its address at once. The backlog is 1024
-    /// connections; use a [`TcpSocket`](super::TcpSocket) to choose another.
+    /// Port 0 requests a free port; [`local_addr`](Self::local_addr) returns the assigned one. The
+    /// socket has `SO_REUSEADDR` set, so a restarted server can bind its address immediately. The
+    /// backlog is 1024 connections; use a [`TcpSocket`](super::TcpSocket) to choose another size.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl TcpListener {
 
     /// Waits for the next connection.
     ///
-    /// Returns the connection and the address of the peer. Any number of tasks may wait on one
+    /// Returns the connection and the address of the peer. Any number of tasks may wait on the same
     /// listener.
     ///
     /// # Errors
@@ -139,7 +139,7 @@ impl TcpListener {
 
     /// Polls for the next connection.
     ///
-    /// Only the task of the last call is woken. Any number of tasks may wait with
+    /// Only the task of the most recent call is woken. Any number of tasks may wait with
     /// [`accept`](Self::accept).
     ///
     /// # Errors
@@ -234,7 +234,7 @@ impl TcpListener {
         self.io.into_inner()
     }
 
-    /// Returns the address that the listener is bound to.
+    /// Returns the address to which the listener is bound.
     ///
     /// # Errors
     ///
@@ -311,7 +311,7 @@ fn bind_one(addr: SocketAddr) -> io::Result<TcpListener> {
         return Ok(TcpListener::register_simulated(socket));
     }
     let socket = super::TcpSocket::in_kernel_for(addr)?;
-    // Otherwise a restarted server cannot bind while old connections are in TIME_WAIT.
+    // Without this, a restarted server cannot bind while old connections are in TIME_WAIT.
     socket.set_reuseaddr(true)?;
     socket.bind(addr)?;
     socket.listen(BACKLOG)

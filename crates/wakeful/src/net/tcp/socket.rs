@@ -14,10 +14,11 @@ use std::net::{self, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, RawFd};
 use std::panic::Location;
 
-/// A TCP socket that is neither connected nor listening, for setting options first.
+/// A TCP socket that is not yet connected or listening, on which options can be set.
 ///
 /// Use this instead of [`TcpStream::connect`] or [`TcpListener::bind`] for options that must be set
-/// before. Examples are buffer sizes, the local address of a client, and the backlog of a server.
+/// before connecting or listening: buffer sizes, the local address of a client, the backlog of a
+/// server.
 ///
 /// # Examples
 ///
@@ -92,12 +93,12 @@ impl TcpSocket {
         Ok(Self { socket: new_socket(domain)?, simulated })
     }
 
-    /// Creates a socket of the kernel that can connect to `addr`, or bind it.
+    /// Creates a kernel socket of the address family of `addr`.
     pub(super) fn in_kernel_for(addr: SocketAddr) -> io::Result<TcpSocket> {
         Ok(Self { socket: new_socket(Domain::for_address(addr))?, simulated: None })
     }
 
-    /// Returns the address that the socket is bound to.
+    /// Returns the address to which the socket is bound.
     ///
     /// # Errors
     ///
@@ -263,8 +264,7 @@ impl TcpSocket {
 
     /// Converts a socket of the standard library, connected or not.
     ///
-    /// Use this for sockets that were created in another way. The socket should be in non-blocking
-    /// mode.
+    /// Use this for sockets created by other means. The socket should be in non-blocking mode.
     ///
     /// # Examples
     ///
@@ -342,7 +342,7 @@ impl AsFd for TcpSocket {
 }
 
 impl FromRawFd for TcpSocket {
-    // SAFETY: the trait requires an open descriptor that the caller owns and gives away.
+    // SAFETY: the trait requires an open descriptor that the caller owns and transfers.
     unsafe fn from_raw_fd(fd: RawFd) -> TcpSocket {
         // SAFETY: the caller upholds the contract above.
         Self { socket: unsafe { Socket::from_raw_fd(fd) }, simulated: None }

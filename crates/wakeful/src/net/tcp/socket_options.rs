@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 impl TcpSocket {
-    /// Sets whether the kernel probes idle connections (`SO_KEEPALIVE`).
+    /// Sets whether the kernel sends keepalive probes on idle connections (`SO_KEEPALIVE`).
     ///
     /// # Errors
     ///
@@ -25,7 +25,7 @@ impl TcpSocket {
         self.socket.set_keepalive(keepalive)
     }
 
-    /// Returns whether the kernel probes idle connections (`SO_KEEPALIVE`).
+    /// Returns whether the kernel sends keepalive probes on idle connections (`SO_KEEPALIVE`).
     ///
     /// # Errors
     ///
@@ -46,7 +46,8 @@ impl TcpSocket {
         self.socket.keepalive()
     }
 
-    /// Sets whether an address with old connections in `TIME_WAIT` can be bound (`SO_REUSEADDR`).
+    /// Sets whether the socket can bind an address that has connections in `TIME_WAIT`
+    /// (`SO_REUSEADDR`).
     ///
     /// # Errors
     ///
@@ -66,7 +67,8 @@ impl TcpSocket {
         self.socket.set_reuse_address(reuseaddr)
     }
 
-    /// Returns whether an address with old connections can be bound (`SO_REUSEADDR`).
+    /// Returns whether the socket can bind an address that has connections in `TIME_WAIT`
+    /// (`SO_REUSEADDR`).
     ///
     /// # Errors
     ///
@@ -128,7 +130,7 @@ impl TcpSocket {
 
     /// Sets the size of the send buffer (`SO_SNDBUF`).
     ///
-    /// Linux doubles the value, and limits it.
+    /// Linux doubles the value, and caps it at a system-wide limit.
     ///
     /// # Errors
     ///
@@ -150,11 +152,11 @@ impl TcpSocket {
 
     /// Returns the size of the send buffer (`SO_SNDBUF`).
     ///
+    /// The kernel doubles the size that was set, for its own bookkeeping.
+    ///
     /// # Errors
     ///
     /// Returns the kernel's error.
-    ///
-    /// The kernel doubles the size that was set, for its own bookkeeping.
     ///
     /// # Examples
     ///
@@ -172,7 +174,7 @@ impl TcpSocket {
 
     /// Sets the size of the receive buffer (`SO_RCVBUF`).
     ///
-    /// Linux doubles the value, and limits it.
+    /// Linux doubles the value, and caps it at a system-wide limit.
     ///
     /// # Errors
     ///
@@ -194,11 +196,11 @@ impl TcpSocket {
 
     /// Returns the size of the receive buffer (`SO_RCVBUF`).
     ///
+    /// The kernel doubles the size that was set, for its own bookkeeping.
+    ///
     /// # Errors
     ///
     /// Returns the kernel's error.
-    ///
-    /// The kernel doubles the size that was set, for its own bookkeeping.
     ///
     /// # Examples
     ///
@@ -214,7 +216,7 @@ impl TcpSocket {
         self.socket.recv_buffer_size().map(|size| size as u32)
     }
 
-    /// Sets how long closing the socket waits until unsent data is sent (`SO_LINGER`).
+    /// Sets how long closing the socket waits for unsent data to be sent (`SO_LINGER`).
     ///
     /// A nonzero value blocks the thread that closes the socket, which is usually a worker.
     ///
@@ -249,13 +251,13 @@ impl TcpSocket {
         self.socket.set_linger(Some(Duration::ZERO))
     }
 
-    /// Returns how long closing the socket waits until unsent data is sent (`SO_LINGER`).
+    /// Returns how long closing the socket waits for unsent data to be sent (`SO_LINGER`).
+    ///
+    /// `None` means that closing returns at once, and the kernel sends the data in the background.
     ///
     /// # Errors
     ///
     /// Returns the kernel's error.
-    ///
-    /// `None` means that closing returns at once, and the kernel sends the data in the background.
     ///
     /// # Examples
     ///
@@ -274,7 +276,7 @@ impl TcpSocket {
         self.socket.linger()
     }
 
-    /// Sets whether data is sent at once instead of being collected into larger packets
+    /// Sets whether Nagle's algorithm is disabled, so that small writes are sent at once
     /// (`TCP_NODELAY`).
     ///
     /// # Errors
@@ -295,7 +297,7 @@ impl TcpSocket {
         self.socket.set_tcp_nodelay(nodelay)
     }
 
-    /// Returns whether data is sent at once (`TCP_NODELAY`).
+    /// Returns whether Nagle's algorithm is disabled (`TCP_NODELAY`).
     ///
     /// # Errors
     ///
@@ -414,7 +416,7 @@ impl TcpSocket {
         self.set_tos_v4(tos)
     }
 
-    /// Returns the network interface that the socket is bound to (`SO_BINDTODEVICE`).
+    /// Returns the network interface to which the socket is bound (`SO_BINDTODEVICE`).
     ///
     /// # Errors
     ///
@@ -433,7 +435,7 @@ impl TcpSocket {
         self.socket.device()
     }
 
-    /// Binds the socket to a network interface, or with `None` to all (`SO_BINDTODEVICE`).
+    /// Binds the socket to a network interface, or to all with `None` (`SO_BINDTODEVICE`).
     ///
     /// # Errors
     ///

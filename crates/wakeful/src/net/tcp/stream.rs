@@ -24,8 +24,9 @@ use std::time::Duration;
 /// Read and write with the methods of [`AsyncReadExt`](crate::io::AsyncReadExt) and
 /// [`AsyncWriteExt`](crate::io::AsyncWriteExt).
 ///
-/// Dropping it closes the connection. [`shutdown`](crate::io::AsyncWriteExt::shutdown) closes only
-/// the write side. To read and write in different tasks, use [`into_split`](Self::into_split).
+/// Dropping the stream closes the connection. [`shutdown`](crate::io::AsyncWriteExt::shutdown)
+/// closes only the write side. To read and write in different tasks, use
+/// [`into_split`](Self::into_split).
 ///
 /// # Examples
 ///
@@ -62,7 +63,7 @@ streams!(
 impl TcpStream {
     /// Connects to the first of the addresses that accepts the connection.
     ///
-    /// Tries the addresses one after the other. Host names are resolved on the blocking pool.
+    /// Tries the addresses one after another. Host names are resolved on the blocking pool.
     ///
     /// # Errors
     ///
@@ -166,7 +167,7 @@ impl TcpStream {
 
     /// Polls a read that leaves the bytes in the receive buffer.
     ///
-    /// Only the task of the last call is woken. Any number of tasks may wait with
+    /// Only the task of the most recent call is woken. Any number of tasks may wait with
     /// [`peek`](Self::peek).
     ///
     /// # Errors
@@ -212,8 +213,8 @@ impl TcpStream {
 
     /// Reads bytes without removing them from the receive buffer.
     ///
-    /// Waits until there is something to read, or the peer has closed its write side. The next read
-    /// returns the same bytes.
+    /// Waits until data is available, or the peer has closed its write side. The next read returns
+    /// the same bytes.
     ///
     /// # Errors
     ///
@@ -255,7 +256,7 @@ impl TcpStream {
         })
     }
 
-    /// Returns whether data is sent at once (`TCP_NODELAY`).
+    /// Returns whether Nagle's algorithm is disabled (`TCP_NODELAY`).
     ///
     /// # Errors
     ///
@@ -280,7 +281,7 @@ impl TcpStream {
         self.io.nodelay()
     }
 
-    /// Sets whether data is sent at once instead of being collected into larger packets
+    /// Sets whether Nagle's algorithm is disabled, so that small writes are sent at once
     /// (`TCP_NODELAY`).
     ///
     /// Set it for request-response protocols that write small messages.
@@ -332,7 +333,7 @@ impl TcpStream {
 
     /// Sets whether received data is acknowledged at once (`TCP_QUICKACK`).
     ///
-    /// The kernel may change the setting again by itself.
+    /// The setting is not permanent: the kernel may change it later.
     ///
     /// # Errors
     ///
@@ -355,13 +356,13 @@ impl TcpStream {
         SockRef::from(self).set_tcp_quickack(quickack)
     }
 
-    /// Returns how long closing the socket waits until unsent data is sent (`SO_LINGER`).
+    /// Returns how long closing the socket waits for unsent data to be sent (`SO_LINGER`).
+    ///
+    /// `None` means that closing returns at once, and the kernel sends the data in the background.
     ///
     /// # Errors
     ///
     /// Returns the kernel's error.
-    ///
-    /// `None` means that closing returns at once, and the kernel sends the data in the background.
     ///
     /// # Examples
     ///
@@ -383,7 +384,7 @@ impl TcpStream {
         SockRef::from(self).linger()
     }
 
-    /// Sets how long closing the socket waits until unsent data is sent (`SO_LINGER`).
+    /// Sets how long closing the socket waits for unsent data to be sent (`SO_LINGER`).
     ///
     /// A nonzero value blocks the thread that closes the socket, which is usually a worker.
     ///
@@ -470,7 +471,7 @@ impl TcpStream {
     }
 }
 
-/// Reads bytes that stay in the receive buffer.
+/// Reads bytes, leaving them in the receive buffer.
 #[inline(always)]
 fn peek(io: Io<'_, net::TcpStream>, space: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
     uninterrupted(|| match io {

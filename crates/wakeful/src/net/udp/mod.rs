@@ -1,4 +1,4 @@
-//! [`UdpSocket`]: sends and receives UDP datagrams.
+//! [`UdpSocket`]: a socket for UDP datagrams.
 
 mod options;
 mod peek;
@@ -94,9 +94,9 @@ datagrams!(
 );
 
 impl UdpSocket {
-    /// Creates a socket that is bound to the first of the addresses that can be bound.
+    /// Creates a socket, bound to the first of the addresses that can be bound.
     ///
-    /// Port 0 requests a free port; [`local_addr`](Self::local_addr) tells which.
+    /// Port 0 requests a free port; [`local_addr`](Self::local_addr) returns the assigned one.
     ///
     /// # Errors
     ///
@@ -139,9 +139,9 @@ impl UdpSocket {
 
     /// Connects the socket to one address.
     ///
-    /// [`send`](Self::send) sends to it, and [`recv`](Self::recv) receives only from it. Of several
-    /// addresses, the first that the kernel accepts is used. UDP has no handshake, so success does
-    /// not mean that there is a peer.
+    /// [`send`](Self::send) then sends to this address, and [`recv`](Self::recv) receives only from
+    /// it. Of several addresses, the first that the kernel accepts is used. UDP has no handshake,
+    /// so success does not mean that a peer exists.
     ///
     /// # Errors
     ///
@@ -185,7 +185,7 @@ impl UdpSocket {
         }
     }
 
-    /// Returns the address that the socket is bound to.
+    /// Returns the address to which the socket is bound.
     ///
     /// # Errors
     ///
@@ -210,7 +210,7 @@ impl UdpSocket {
         }
     }
 
-    /// Returns the address that the socket is [connected](Self::connect) to.
+    /// Returns the address to which the socket is [connected](Self::connect).
     ///
     /// # Errors
     ///
@@ -237,7 +237,7 @@ impl UdpSocket {
         }
     }
 
-    /// Sends a datagram to an address; to the first if there are several.
+    /// Sends a datagram to an address; if several are given, to the first.
     ///
     /// Returns the number of bytes sent.
     ///
@@ -283,7 +283,7 @@ impl UdpSocket {
 
     /// Polls a send to `target`.
     ///
-    /// Only the task of the last call is woken; see [`send_to`](Self::send_to).
+    /// Only the task of the most recent call is woken; see [`send_to`](Self::send_to).
     ///
     /// # Errors
     ///

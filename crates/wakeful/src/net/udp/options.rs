@@ -112,8 +112,9 @@ impl UdpSocket {
         self.io.multicast_ttl_v4()
     }
 
-    /// Sets the time-to-live of IPv4 multicast packets (`IP_MULTICAST_TTL`). 1 is the local
-    /// network.
+    /// Sets the time-to-live of IPv4 multicast packets (`IP_MULTICAST_TTL`).
+    ///
+    /// A value of 1 restricts packets to the local network.
     ///
     /// # Errors
     ///
@@ -174,7 +175,7 @@ impl UdpSocket {
         self.io.set_multicast_loop_v6(on)
     }
 
-    /// Joins an IPv4 multicast group on the interface with that address.
+    /// Joins an IPv4 multicast group on the interface with address `interface`.
     ///
     /// `0.0.0.0` lets the kernel choose an interface.
     ///
@@ -202,7 +203,7 @@ impl UdpSocket {
         }
     }
 
-    /// Joins an IPv6 multicast group on the interface with that index.
+    /// Joins an IPv6 multicast group on the interface with index `interface`.
     ///
     /// 0 lets the kernel choose an interface.
     ///
@@ -363,6 +364,10 @@ impl UdpSocket {
     }
 
     /// Returns the type of service of IPv4 packets; renamed to [`tos_v4`](Self::tos_v4).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     #[doc(hidden)]
     #[deprecated = "concerns IPv4 only; use `tos_v4`"]
     pub fn tos(&self) -> io::Result<u32> {
@@ -370,6 +375,10 @@ impl UdpSocket {
     }
 
     /// Sets the type of service of IPv4 packets; renamed to [`set_tos_v4`](Self::set_tos_v4).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     #[doc(hidden)]
     #[deprecated = "concerns IPv4 only; use `set_tos_v4`"]
     pub fn set_tos(&self, tos: u32) -> io::Result<()> {
@@ -416,7 +425,7 @@ impl UdpSocket {
         SockRef::from(self).set_tclass_v6(tclass)
     }
 
-    /// Returns the network interface that the socket is bound to (`SO_BINDTODEVICE`).
+    /// Returns the network interface to which the socket is bound (`SO_BINDTODEVICE`).
     ///
     /// # Errors
     ///
@@ -436,7 +445,7 @@ impl UdpSocket {
         SockRef::from(self).device()
     }
 
-    /// Binds the socket to a network interface, or with `None` to all (`SO_BINDTODEVICE`).
+    /// Binds the socket to a network interface, or to all with `None` (`SO_BINDTODEVICE`).
     ///
     /// # Errors
     ///

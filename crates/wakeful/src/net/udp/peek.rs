@@ -12,14 +12,14 @@ use std::net::{self, SocketAddr};
 use std::panic::Location;
 use std::task::{Context, Poll};
 
-/// Leaves the datagram in the receive queue.
+/// The flag that leaves the datagram in the receive queue.
 const PEEK: RecvFlags = RecvFlags::PEEK;
 
 /// Methods that leave the datagram in the receive queue.
 impl UdpSocket {
     /// Receives a datagram without removing it from the queue, and returns its length.
     ///
-    /// The next receive returns the same datagram. Bytes that do not fit into `buf` are cut off.
+    /// The next receive returns the same datagram. Bytes that do not fit into `buf` are omitted.
     ///
     /// # Errors
     ///
@@ -57,7 +57,7 @@ impl UdpSocket {
 
     /// Polls a receive that leaves the datagram in the queue.
     ///
-    /// Only the task of the last call is woken; see [`peek`](Self::peek).
+    /// Only the task of the most recent call is woken; see [`peek`](Self::peek).
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl UdpSocket {
 
     /// Receives a datagram without waiting and without removing it from the queue.
     ///
-    /// Returns its length. Bytes that do not fit into `buf` are cut off.
+    /// Returns its length. Bytes that do not fit into `buf` are omitted.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl UdpSocket {
 
     /// Receives a datagram and its sender without removing it from the queue.
     ///
-    /// Returns length and sender. Bytes that do not fit into `buf` are cut off.
+    /// Returns the length and the sender. Bytes that do not fit into `buf` are omitted.
     ///
     /// # Errors
     ///
@@ -151,7 +151,7 @@ impl UdpSocket {
 
     /// Polls a receive that leaves the datagram in the queue, and returns the sender.
     ///
-    /// Only the task of the last call is woken; see [`peek_from`](Self::peek_from).
+    /// Only the task of the most recent call is woken; see [`peek_from`](Self::peek_from).
     ///
     /// # Errors
     ///
@@ -239,7 +239,7 @@ impl UdpSocket {
 
     /// Polls for a datagram and returns its sender, without removing it from the queue.
     ///
-    /// Only the task of the last call is woken; see [`peek_sender`](Self::peek_sender).
+    /// Only the task of the most recent call is woken; see [`peek_sender`](Self::peek_sender).
     ///
     /// # Errors
     ///

@@ -27,7 +27,7 @@ use std::path::Path;
 pub struct SocketAddr(pub(super) net::SocketAddr);
 
 impl SocketAddr {
-    /// Returns whether the address is unnamed, as that of a socket that was not bound.
+    /// Returns whether the address is unnamed, like the address of an unbound socket.
     ///
     /// # Examples
     ///
@@ -43,7 +43,7 @@ impl SocketAddr {
         self.0.is_unnamed()
     }
 
-    /// Returns the path, if the address is one.
+    /// Returns the path, if the address is a path.
     ///
     /// # Examples
     ///
@@ -61,7 +61,7 @@ impl SocketAddr {
         self.0.as_pathname()
     }
 
-    /// Returns the abstract name without the leading zero byte, if the address is one.
+    /// Returns the name without the leading zero byte, if the address is abstract.
     ///
     /// # Examples
     ///
@@ -107,7 +107,8 @@ impl SocketAddr {
         }
         let path = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
         // Linux allows paths that leave no space for a terminating zero byte. std cannot represent
-        // them. They become unnamed, so that a client with such a path cannot make `accept` fail.
+        // them. Such addresses become unnamed, so that a client with such a path cannot make
+        // `accept` fail.
         let addr = net::SocketAddr::from_pathname(OsStr::from_bytes(path))
             .or_else(|_| net::SocketAddr::from_pathname(""));
         addr.map(Self)

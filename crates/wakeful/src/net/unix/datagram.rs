@@ -57,7 +57,7 @@ datagrams!(
 );
 
 impl UnixDatagram {
-    /// Creates a socket that is bound to a path.
+    /// Creates a socket bound to a path.
     ///
     /// No file may exist at the path. Remove it when the socket is closed. On Linux, a path that
     /// begins with a zero byte is an abstract address.
@@ -94,7 +94,7 @@ impl UnixDatagram {
         Self::register_nonblocking(net::UnixDatagram::bind_addr(&addr.0)?)
     }
 
-    /// Creates two unnamed sockets that are connected to each other.
+    /// Creates a pair of unnamed sockets, connected to each other.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ impl UnixDatagram {
         Ok((a, b))
     }
 
-    /// Creates a socket without an address, which can send but not be answered.
+    /// Creates a socket without an address, to which receivers cannot reply.
     ///
     /// # Errors
     ///
@@ -168,7 +168,7 @@ impl UnixDatagram {
         Self::register(socket)
     }
 
-    /// Registers a socket that was a [`UnixSocket`](super::UnixSocket).
+    /// Registers a socket that was created as a [`UnixSocket`](super::UnixSocket).
     #[track_caller]
     pub(super) fn from_unix_socket(socket: net::UnixDatagram) -> io::Result<UnixDatagram> {
         match socket.take_error()? {
@@ -179,7 +179,7 @@ impl UnixDatagram {
 
     /// Connects the socket to the socket at `path`.
     ///
-    /// [`send`](Self::send) sends to it.
+    /// [`send`](Self::send) then sends to this socket.
     ///
     /// # Errors
     ///
@@ -209,8 +209,8 @@ impl UnixDatagram {
     /// Sends a datagram to the socket at `target`.
     ///
     /// Returns the number of bytes sent. If the receiver's queue is full, waits until it has space.
-    /// The kernel reports this only to [connected](Self::connect) senders if the queue is full of
-    /// datagrams of other senders.
+    /// If the queue is full of datagrams from other senders, the kernel reports free space only to
+    /// [connected](Self::connect) senders.
     ///
     /// # Errors
     ///
@@ -248,7 +248,7 @@ impl UnixDatagram {
 
     /// Polls a send to the socket at `target`.
     ///
-    /// Only the task of the last call is woken; see [`send_to`](Self::send_to).
+    /// Only the task of the most recent call is woken; see [`send_to`](Self::send_to).
     ///
     /// # Errors
     ///
@@ -306,7 +306,7 @@ impl UnixDatagram {
         self.io.try_send_with(|io| send_unix(io, buf, &target))
     }
 
-    /// Returns the address that the socket is bound to.
+    /// Returns the address to which the socket is bound.
     ///
     /// # Errors
     ///
@@ -326,7 +326,7 @@ impl UnixDatagram {
         self.io.local_addr().map(SocketAddr)
     }
 
-    /// Returns the address that the socket is [connected](Self::connect) to.
+    /// Returns the address to which the socket is [connected](Self::connect).
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! [`UnixListener`]: accepts Unix connections.
+//! [`UnixListener`]: a socket that accepts Unix connections.
 
 use super::{SocketAddr, UnixStream};
 use crate::driver::io_readiness::{Direction, Readiness};
@@ -20,8 +20,8 @@ use std::task::{Context, Poll, ready};
 
 /// A Unix socket that accepts connections.
 ///
-/// Dropping it does not remove its path from the file system. The next [`bind`](Self::bind) to that
-/// path fails until the file is removed.
+/// Dropping the listener does not remove its path from the file system. The next
+/// [`bind`](Self::bind) to that path fails until the file is removed.
 ///
 /// # Examples
 ///
@@ -43,7 +43,7 @@ pub struct UnixListener {
 }
 
 impl UnixListener {
-    /// Listens at a path.
+    /// Creates a listener bound to a path.
     ///
     /// No file may exist at the path. On Linux, a path that begins with a zero byte is an abstract
     /// address.
@@ -75,7 +75,7 @@ impl UnixListener {
         Self::bind_addr(&SocketAddr::from_path(path.as_ref())?)
     }
 
-    /// Listens at an address.
+    /// Creates a listener bound to an address.
     ///
     /// # Errors
     ///
@@ -181,7 +181,7 @@ impl UnixListener {
         self.io.into_inner()
     }
 
-    /// Returns the address that the listener is bound to.
+    /// Returns the address to which the listener is bound.
     ///
     /// # Errors
     ///
@@ -234,7 +234,7 @@ impl UnixListener {
 
     /// Waits for the next connection.
     ///
-    /// Returns the connection and the address of the peer. Any number of tasks may wait on one
+    /// Returns the connection and the address of the peer. Any number of tasks may wait on the same
     /// listener.
     ///
     /// # Errors
@@ -281,7 +281,7 @@ impl UnixListener {
 
     /// Polls for the next connection.
     ///
-    /// Only the task of the last call is woken. Any number of tasks may wait with
+    /// Only the task of the most recent call is woken. Any number of tasks may wait with
     /// [`accept`](Self::accept).
     ///
     /// # Errors

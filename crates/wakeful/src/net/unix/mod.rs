@@ -1,11 +1,11 @@
-//! Unix sockets and pipes, which connect processes of one machine.
+//! Unix sockets and pipes, which connect processes on the same machine.
 //!
 //! [`UnixListener`] and [`UnixStream`] are connections, [`UnixDatagram`] exchanges messages,
-//! [`pipe`](mod@pipe) has pipes and FIFOs.
+//! [`pipe`](mod@pipe) contains pipes and FIFOs.
 //!
 //! The address of a Unix socket is a path in the file system. On Linux, a path that begins with a
-//! zero byte is an *abstract* address. An abstract address is not in the file system, and is free
-//! again once the last socket that has it is closed.
+//! zero byte is an *abstract* address. An abstract address is not in the file system. It can be
+//! reused once the last socket bound to it is closed.
 
 mod address;
 mod credentials;

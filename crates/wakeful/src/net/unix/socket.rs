@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawF
 use std::panic::Location;
 use std::path::Path;
 
-/// A Unix socket that is neither connected nor listening.
+/// A Unix socket that is not yet connected or listening.
 ///
 /// Use this to bind the local address of a client, or to choose the backlog of a listener.
 ///
@@ -174,8 +174,8 @@ impl UnixSocket {
     /// # Errors
     ///
     /// Returns an error if this is a datagram socket, and the kernel's error otherwise.
-    /// `WouldBlock` means that the listener's backlog is full; the kernel does not report when it
-    /// has space again.
+    /// `WouldBlock` means that the listener's backlog is full; the kernel does not report when
+    /// space becomes available.
     ///
     /// # Cancel safety
     ///
@@ -258,7 +258,7 @@ impl UnixSocket {
         UnixDatagram::from_unix_socket(OwnedFd::from(self.socket).into())
     }
 
-    /// Returns an error with `message` if the socket is of this type.
+    /// Returns an error with `message` if the socket is of type `kind`.
     fn reject_type(&self, kind: Type, message: &'static str) -> io::Result<()> {
         if self.socket.r#type()? == kind { Err(io::Error::other(message)) } else { Ok(()) }
     }
@@ -290,7 +290,7 @@ impl FromRawFd for UnixSocket {
     ///
     /// # Safety
     ///
-    /// `fd` must be an open socket that the caller owns and gives away.
+    /// `fd` must be an open socket that the caller owns and transfers.
     unsafe fn from_raw_fd(fd: RawFd) -> UnixSocket {
         // SAFETY: the caller upholds the contract above.
         Self { socket: unsafe { Socket::from_raw_fd(fd) }, simulated: None }

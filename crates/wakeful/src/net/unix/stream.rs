@@ -17,8 +17,9 @@ use std::path::Path;
 /// Read and write with the methods of [`AsyncReadExt`](crate::io::AsyncReadExt) and
 /// [`AsyncWriteExt`](crate::io::AsyncWriteExt).
 ///
-/// Dropping it closes the connection. [`shutdown`](crate::io::AsyncWriteExt::shutdown) closes only
-/// the write side. To read and write in different tasks, use [`into_split`](Self::into_split).
+/// Dropping the stream closes the connection. [`shutdown`](crate::io::AsyncWriteExt::shutdown)
+/// closes only the write side. To read and write in different tasks, use
+/// [`into_split`](Self::into_split).
 ///
 /// # Examples
 ///
@@ -55,7 +56,7 @@ impl UnixStream {
     /// # Errors
     ///
     /// Returns the kernel's error. `WouldBlock` means that the listener's backlog is full; the
-    /// kernel does not report when it has space again.
+    /// kernel does not report when space becomes available.
     ///
     /// # Cancel safety
     ///
@@ -118,7 +119,7 @@ impl UnixStream {
         async move { UnixSocket::new_stream()?.connect_at(socket_addr, site).await }
     }
 
-    /// Waits until a socket that is connecting is connected.
+    /// Waits until a connecting socket is connected.
     pub(super) async fn finish_connect(
         stream: net::UnixStream,
         site: &'static Location<'static>,
@@ -132,7 +133,7 @@ impl UnixStream {
         }
     }
 
-    /// Creates two unnamed streams that are connected to each other.
+    /// Creates a pair of unnamed streams, connected to each other.
     ///
     /// # Errors
     ///
@@ -234,7 +235,7 @@ impl UnixStream {
         }
     }
 
-    /// Returns the credentials of the process that connected, or called `pair` or `listen`.
+    /// Returns the credentials of the peer process, which called `connect`, `listen` or `pair`.
     ///
     /// # Errors
     ///

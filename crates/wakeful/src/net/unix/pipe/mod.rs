@@ -37,7 +37,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// Creates an anonymous pipe.
 ///
-/// To give an end to a child process, convert it with [`Sender::into_blocking_fd`] or
+/// To pass an end to a child process, convert it with [`Sender::into_blocking_fd`] or
 /// [`Receiver::into_blocking_fd`].
 ///
 /// # Errors
@@ -69,7 +69,7 @@ pub fn pipe() -> io::Result<(Sender, Receiver)> {
     Ok((Sender::from_owned_fd_unchecked(sender)?, Receiver::from_owned_fd_unchecked(receiver)?))
 }
 
-/// Uses `read` and `write`.
+/// Implements [`StreamIo`] with `read` and `write`.
 impl StreamIo for OwnedFd {
     /// False: a pipe in packet mode returns one packet at a time.
     const SHORT_READ_DRAINS: bool = false;
@@ -85,7 +85,7 @@ impl StreamIo for OwnedFd {
     }
 }
 
-/// Implements the methods that both ends have.
+/// Implements the methods common to both ends.
 macro_rules! ends {
     ($end:ident, $interest:expr, $mask:expr, $access:expr, $message:literal) => {
         impl $end {
@@ -192,7 +192,7 @@ macro_rules! ends {
 
             /// Converts a file descriptor without checks.
             ///
-            /// It must be a pipe, open for this direction, and in non-blocking mode.
+            /// The descriptor must be a pipe, open for this direction, and in non-blocking mode.
             ///
             /// # Errors
             ///
@@ -222,7 +222,7 @@ macro_rules! ends {
                 Ok(Self { io: PollEvented::new(owned_fd, $interest)? })
             }
 
-            /// Returns the descriptor, in blocking mode.
+            /// Converts into an owned descriptor, in blocking mode.
             ///
             /// # Errors
             ///
@@ -251,7 +251,7 @@ macro_rules! ends {
                 Ok(fd)
             }
 
-            /// Returns the descriptor, in non-blocking mode.
+            /// Converts into an owned descriptor, in non-blocking mode.
             ///
             /// # Errors
             ///
@@ -279,7 +279,7 @@ macro_rules! ends {
             /// Waits until the pipe is ready for any of `interest`.
             ///
             /// The readiness may be stale: the operation that follows can still fail with
-            /// `WouldBlock`. For a direction that this end is not open for, only closing is
+            /// `WouldBlock`. For the direction for which this end is not open, only closing is
             /// reported.
             ///
             /// # Errors

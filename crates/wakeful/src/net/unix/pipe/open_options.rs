@@ -1,4 +1,4 @@
-//! [`OpenOptions`]: opens named pipes (FIFOs).
+//! [`OpenOptions`]: options for opening named pipes (FIFOs).
 
 use super::{Receiver, Sender, check_pipe};
 use rustix::fs::OFlags;
@@ -46,10 +46,11 @@ impl OpenOptions {
         OpenOptions::default()
     }
 
-    /// Opens the FIFO for reading and writing, whichever end is opened.
+    /// Sets whether the FIFO is opened for both reading and writing, whichever end is opened.
     ///
-    /// The pipe then never closes from the other side. A receiver waits for the next sender instead
-    /// of reaching the end, and a sender can be opened before there is a receiver.
+    /// With `true`, the pipe never appears closed by the other side. A receiver waits for the next
+    /// sender instead of reaching end of file, and a sender can be opened before there is a
+    /// receiver.
     ///
     /// # Examples
     ///
@@ -58,7 +59,7 @@ impl OpenOptions {
     /// # async fn main() -> std::io::Result<()> {
     /// use wakeful::net::unix::pipe;
     ///
-    /// // Does not reach the end when a sender closes the FIFO.
+    /// // Does not reach end of file when a sender closes the FIFO.
     /// let receiver = pipe::OpenOptions::new().read_write(true).open_receiver("/run/log.pipe")?;
     /// # Ok(())
     /// # }
@@ -70,7 +71,7 @@ impl OpenOptions {
 
     /// Sets whether to skip the check that the file is a FIFO.
     ///
-    /// A file of another kind may not work with the poller.
+    /// The poller may not support files of other kinds.
     ///
     /// # Examples
     ///
@@ -90,7 +91,7 @@ impl OpenOptions {
 
     /// Opens the read end.
     ///
-    /// Succeeds without a sender. Reads return the end of the data until a sender has opened the
+    /// Succeeds without a sender. Reads return 0 bytes (end of file) until a sender has opened the
     /// pipe.
     ///
     /// # Errors

@@ -69,7 +69,7 @@ impl Receiver {
     /// let (sender, receiver) = pipe::pipe()?;
     /// drop(sender);
     /// receiver.readable().await?;
-    /// assert_eq!(receiver.try_read(&mut [0; 8])?, 0); // the end of the data
+    /// assert_eq!(receiver.try_read(&mut [0; 8])?, 0); // end of file
     /// # Ok(())
     /// # }
     /// ```
@@ -81,7 +81,7 @@ impl Receiver {
 
     /// Polls for read readiness.
     ///
-    /// Only the task of the last call is woken. Any number of tasks may wait with
+    /// Only the task of the most recent call is woken. Any number of tasks may wait with
     /// [`readable`](Self::readable).
     ///
     /// # Errors
@@ -108,7 +108,7 @@ impl Receiver {
         self.io.poll_read_ready(cx)
     }
 
-    /// Reads available bytes without waiting, and returns how many.
+    /// Reads available bytes without waiting, and returns their number.
     ///
     /// `Ok(0)` means that all senders are closed, or that `buf` is empty.
     ///
@@ -139,7 +139,7 @@ impl Receiver {
         self.io.try_recv(buf)
     }
 
-    /// Reads available bytes into several buffers without waiting, and returns how many.
+    /// Reads available bytes into several buffers without waiting, and returns their number.
     ///
     /// # Errors
     ///
@@ -168,7 +168,7 @@ impl Receiver {
         self.io.try_recv_vectored(bufs)
     }
 
-    /// Reads available bytes into a [`BufMut`] without waiting, and returns how many.
+    /// Reads available bytes into a [`BufMut`] without waiting, and returns their number.
     ///
     /// # Errors
     ///

@@ -15,8 +15,8 @@ use std::task::{Context, Poll};
 
 /// The write end of a pipe.
 ///
-/// When the last sender of a pipe is dropped, its receiver reaches the end of the data. Write with
-/// the methods of [`AsyncWriteExt`](crate::io::AsyncWriteExt).
+/// When the last sender of a pipe is dropped, the receiver reaches end of file. Write with the
+/// methods of [`AsyncWriteExt`](crate::io::AsyncWriteExt).
 ///
 /// # Examples
 ///
@@ -28,7 +28,7 @@ use std::task::{Context, Poll};
 ///
 /// let (mut sender, mut receiver) = pipe::pipe()?;
 /// sender.write_all(b"hello").await?;
-/// drop(sender); // the end of the data
+/// drop(sender); // end of file
 /// let mut text = String::new();
 /// receiver.read_to_string(&mut text).await?;
 /// assert_eq!(text, "hello");
@@ -79,7 +79,7 @@ impl Sender {
 
     /// Polls for write readiness.
     ///
-    /// Only the task of the last call is woken. Any number of tasks may wait with
+    /// Only the task of the most recent call is woken. Any number of tasks may wait with
     /// [`writable`](Self::writable).
     ///
     /// # Errors
@@ -104,7 +104,7 @@ impl Sender {
         self.io.poll_write_ready(cx)
     }
 
-    /// Writes bytes without waiting, and returns how many were accepted.
+    /// Writes bytes without waiting, and returns the number of accepted bytes.
     ///
     /// A write of up to `PIPE_BUF` bytes (4096 on Linux) is atomic: all or nothing.
     ///
@@ -132,7 +132,7 @@ impl Sender {
         self.io.try_send(buf)
     }
 
-    /// Writes bytes from several buffers without waiting, and returns how many were accepted.
+    /// Writes bytes from several buffers without waiting, and returns the number of accepted bytes.
     ///
     /// # Errors
     ///
