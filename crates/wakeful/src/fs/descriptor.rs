@@ -1,6 +1,6 @@
-//! An open file as operations share it, and closing it.
+//! An open file, shared by its operations; and closing it.
 //!
-//! What a worker thread may ask the kernel about a file depends on its [`Backing`]:
+//! Which requests about a file a worker thread may make itself depends on the file's [`Backing`]:
 //!
 //! | [`Backing`] | attributes, closing | cursor | data, by `RWF_NOWAIT` | io_uring entries |
 //! | --- | --- | --- | --- | --- |
@@ -29,7 +29,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, RwLock, TryLockError};
 
-/// What answers requests about an open file.
+/// The component that answers requests about an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Backing {
     /// The page cache: a regular file or a directory of a local file system.
@@ -48,21 +48,21 @@ pub(super) struct Descriptor {
     std: Option<File>,
     backing: Backing,
     has_cursor: bool,
-    /// Every write waits for the disk (`O_SYNC`, `O_DSYNC`).
+    /// Whether every write waits for the disk (`O_SYNC`, `O_DSYNC`).
     writes_through: bool,
-    /// Other descriptors may move the cursor. io_uring reads and updates it in two steps, and a
-    /// system call does both atomically. So only system calls may use such a cursor.
+    /// Whether other descriptors may move the cursor. io_uring reads and updates the cursor in two
+    /// steps, a system call does so atomically. So only system calls may use a shared cursor.
     shares_cursor: AtomicBool,
     /// Set if several of our descriptors share the cursor (CURSOR-1).
     cursor_lock: OnceLock<Arc<RwLock<()>>>,
-    /// Reads of this file can never be done inline.
+    /// Whether reads of this file can never be done inline.
     no_inline_reads: AtomicBool,
-    /// Writes to this file can never be done inline.
+    /// Whether writes to this file can never be done inline.
     no_inline_writes: AtomicBool,
 }
 
 impl Backing {
-    /// Returns what answers for a regular file or a directory.
+    /// Returns the backing of a regular file or a directory.
     fn of_file(latency: DeviceLatency) -> Self {
         match latency {
             DeviceLatency::Local => Backing::PageCache,
@@ -135,7 +135,7 @@ impl Descriptor {
 
     /// Duplicates the descriptor. No operation at the cursor may be in flight.
     ///
-    /// This does not block: it changes only the process's table of descriptors.
+    /// Does not block: only the process's descriptor table changes.
     pub(super) fn try_clone(&self) -> io::Result<Self> {
         let std = self.std().try_clone()?;
         let cursor_lock = self.cursor_lock.get_or_init(Arc::default).clone();
@@ -293,8 +293,8 @@ impl Operation for Close {
     }
 
     /// The kernel frees the descriptor number first. Then the file system may report an error of
-    /// earlier writes, of any kind. By then the number may belong to another file, so only a
-    /// cancelled close was not executed.
+    /// earlier writes, of any kind. At that time the number may already belong to another file, so
+    /// only a cancelled close was not executed.
     fn is_not_executed(error: rustix::io::Errno) -> bool {
         error == rustix::io::Errno::CANCELED
     }
@@ -302,7 +302,8 @@ impl Operation for Close {
     fn completed(mut self, result: Result<u32, rustix::io::Errno>) -> Step<Self> {
         use std::os::fd::IntoRawFd;
         if let Some(std) = self.0.take() {
-            // The kernel has closed it, whatever the result, so it must not be closed again.
+            // The kernel has closed the file, regardless of the result, so it must not be closed
+            // again.
             let _closed: RawFd = std.into_raw_fd();
         }
         Step::Done(result.map(|_| ()).map_err(io::Error::from))
@@ -357,7 +358,7 @@ mod tests {
         }
         let through = open(libc::O_DSYNC).unwrap();
         assert!(!through.may_write_inline() && !through.can_submit_writes());
-        // Not every file system supports it.
+        // Not every file system supports `O_DIRECT`.
         if let Ok(direct) = open(libc::O_DIRECT) {
             assert!(!direct.may_read_inline() && !direct.may_write_inline());
         }

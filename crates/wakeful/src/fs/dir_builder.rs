@@ -1,4 +1,4 @@
-//! Options for creating a directory.
+//! [`DirBuilder`]: options for creating a directory.
 
 use super::directories::create_dir_with_mode;
 use super::op_future::run_on_pool;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// A builder for directories, with options for parents and permissions.
 ///
-/// This type corresponds to [`std::fs::DirBuilder`].
+/// The asynchronous counterpart of [`std::fs::DirBuilder`].
 ///
 /// # Examples
 ///
@@ -96,8 +96,8 @@ impl DirBuilder {
     ///
     /// # Cancel safety
     ///
-    /// This method is not cancel safe. If the future is dropped, the directory may be created or
-    /// not.
+    /// This method is not cancel safe. If the future is dropped, the directory may or may not have
+    /// been created.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! Functions on directories.
+//! Functions that create and remove directories.
 
 use super::path_ops::{CreateDir, RemoveDir};
 use super::paths::{Site, on_pool, with_path};
@@ -40,7 +40,7 @@ pub fn remove_dir(path: impl AsRef<Path>) -> impl Future<Output = io::Result<()>
 
 /// Removes a directory with all its contents.
 ///
-/// Does not follow symbolic links: it removes the link itself.
+/// Does not follow symbolic links: a link is removed itself, not its target.
 ///
 /// # Errors
 ///
@@ -52,7 +52,8 @@ pub fn remove_dir(path: impl AsRef<Path>) -> impl Future<Output = io::Result<()>
 ///
 /// # Cancel safety
 ///
-/// This function is not cancel safe. If the future is dropped, the directory may be removed or not.
+/// This function is not cancel safe. If the future is dropped, the directory may or may not have
+/// been removed.
 ///
 /// # Examples
 ///
@@ -116,7 +117,7 @@ pub(super) async fn create_dir_with_mode(
     with_path(path, site, |path| CreateDir { path, mode }).await
 }
 
-/// Creates a directory, with all parents that are missing.
+/// Creates a directory and all missing parents.
 ///
 /// Succeeds if the directory already exists.
 ///
@@ -130,8 +131,8 @@ pub(super) async fn create_dir_with_mode(
 ///
 /// # Cancel safety
 ///
-/// This function is not cancel safe. If the future is dropped, the directories may be created or
-/// not.
+/// This function is not cancel safe. If the future is dropped, the directories may or may not have
+/// been created.
 ///
 /// # Examples
 ///

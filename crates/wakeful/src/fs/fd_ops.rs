@@ -1,4 +1,4 @@
-//! Operations on open files: their io_uring entries, and the system calls that do the same.
+//! Operations on open files: their io_uring entries, and the equivalent system calls.
 
 use super::descriptor::Descriptor;
 use super::op::{Operation, Step, simple_operation};
@@ -11,10 +11,10 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// Where in a file to read or write.
+/// The position in a file at which to read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Position {
-    /// At the file's cursor, which moves.
+    /// At the file's cursor, which advances.
     Cursor,
     /// At this offset. The cursor does not move.
     Offset(u64),
@@ -53,22 +53,22 @@ impl Position {
 
 /// Corrects the cursor after io_uring read or wrote there.
 ///
-/// If an entry transfers some bytes at the cursor and then fails, it reports the bytes, but the
-/// kernel does not move the cursor. Without a correction, the next read would return the same bytes
-/// again, and the next write would overwrite them.
+/// If an entry transfers some bytes at the cursor and then fails, the kernel reports the bytes but
+/// does not move the cursor. Without a correction, the next read would return the same bytes again,
+/// and the next write would overwrite them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CursorFix {
-    /// Where the cursor was before, if the file has one.
+    /// The cursor before the entry, if the file has a cursor.
     start: Option<u64>,
-    /// Where a thread that may block has to move the cursor.
+    /// The position to which a thread that may block has to move the cursor.
     correction: Option<u64>,
 }
 
 impl CursorFix {
     /// Records the cursor before an entry is submitted.
     ///
-    /// `None` if io_uring must not be used: other descriptors may move the cursor, or reading it
-    /// may block.
+    /// `None` if io_uring must not be used: other descriptors may move the cursor, or reading the
+    /// cursor may block.
     fn begin(&mut self, at: Position, file: &Descriptor) -> Option<()> {
         *self = Self::default();
         if at == Position::Cursor && file.has_cursor() {
@@ -98,7 +98,7 @@ impl CursorFix {
 
     /// Corrects the cursor after a write. May block.
     ///
-    /// The bytes of a file that is open for appending are at its end, wherever the cursor was.
+    /// In a file that is open for appending, the bytes are at the end, regardless of the cursor.
     fn correct_written(self, file: &Descriptor) -> io::Result<()> {
         let appends = || fcntl_getfl(file.std()).is_ok_and(|flags| flags.contains(OFlags::APPEND));
         if self.correction.is_none() || !appends() {
@@ -108,7 +108,7 @@ impl CursorFix {
     }
 }
 
-/// How many bytes one entry can transfer.
+/// The maximum number of bytes that one entry transfers.
 const MAX_LEN: usize = 1 << 30;
 
 /// Reads once into a part of a buffer. Returns the count and the buffer.
@@ -118,7 +118,7 @@ pub(super) struct Read {
     pub(super) part: Range<usize>,
     at: Position,
     cursor_fix: CursorFix,
-    /// What io_uring has read, if only the cursor is left to be corrected.
+    /// The number of bytes that io_uring has read, if only the cursor is left to be corrected.
     count: Option<usize>,
 }
 
@@ -192,7 +192,7 @@ pub(super) struct Write {
     cursor_fix: CursorFix,
 }
 
-/// How much of a write is done.
+/// The progress of a write.
 #[must_use]
 pub(super) enum WriteProgress {
     All,
@@ -206,7 +206,7 @@ impl Write {
         Self { file, data, done: 0, at, cursor_fix: CursorFix::default() }
     }
 
-    /// Builds the submission entry for the data that is left.
+    /// Builds the submission entry for the remaining data.
     pub(super) fn entry(&mut self) -> Option<Entry> {
         self.cursor_fix.begin(self.at, &self.file)?;
         let rest = &self.data[self.done..];
@@ -229,7 +229,7 @@ impl Write {
         }
     }
 
-    /// Writes the data that is left. May block.
+    /// Writes the remaining data. May block.
     pub(super) fn write_rest(&self) -> io::Result<()> {
         self.cursor_fix.correct_written(&self.file)?;
         let rest = &self.data[self.done..];

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 /// The times to set with [`File::set_times`](super::File::set_times).
 ///
-/// Times that are not set here stay unchanged. This type corresponds to [`std::fs::FileTimes`].
+/// Times that are not set stay unchanged. The counterpart of [`std::fs::FileTimes`].
 ///
 /// # Examples
 ///
@@ -23,7 +23,7 @@ pub struct FileTimes {
 }
 
 impl FileTimes {
-    /// Creates a `FileTimes` that changes no time.
+    /// Creates a `FileTimes` that leaves all times unchanged.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! An operation on files from its start to its outcome, on io_uring or on the blocking pool.
+//! The life of a file operation from its start to its outcome, on io_uring or on the blocking pool.
 //!
 //! A started [`Operation`] becomes an [`InFlightOp`]. The kernel or a thread of the pool holds it
 //! until the operation is finished. [`OpFuture`](super::op_future::OpFuture) waits for it.
@@ -12,7 +12,8 @@
 //!   to_pool() ◄────────────────────┘            run() ──► finish()
 //! ```
 //!
-//! - FILEOP-2. While the kernel has an operation, it stays untouched in its `InFlightOp`.
+//! - FILEOP-2. While the kernel executes an operation, the operation stays untouched in its
+//!   `InFlightOp`.
 #![allow(unsafe_code)]
 
 use super::op::{Operation, Step, runtime_shut_down};
@@ -34,20 +35,20 @@ use std::task::{Context, Poll, Waker};
 /// An operation that was started, shared by its executor and its waiters.
 pub(super) struct InFlightOp<T: Operation> {
     state: Mutex<State<T>>,
-    /// Keeps the runtime alive, and with it the ring, until the operation has finished.
+    /// Keeps the runtime and its ring alive until the operation has finished.
     runtime: Arc<RuntimeRef>,
 }
 
 struct State<T: Operation> {
-    /// The operation, while the kernel has it (FILEOP-2).
+    /// The operation, while the kernel executes it (FILEOP-2).
     operation: Option<T>,
-    /// Where to cancel the operation, while the kernel has it.
+    /// The operation's submission, for cancelling it while the kernel executes it.
     submission: Option<(Arc<Ring>, OpId)>,
     outcome: Outcome<T::Output>,
     waker: Option<Waker>,
-    /// Wakers of further tasks that wait for the end (`poll_shared`).
+    /// Wakers of other tasks that wait for the outcome (`poll_shared`).
     other_wakers: Vec<Waker>,
-    /// No task waits any more, and none will.
+    /// Whether no task waits for the outcome, now or later.
     abandoned: bool,
     /// The queue of the file, if the operation's future was dropped.
     detached_to: Option<Arc<WriteQueue>>,
@@ -61,15 +62,15 @@ enum Outcome<R> {
 
 /// Makes sure that completions of the runtime's ring are processed while a task waits for one.
 ///
-/// If no thread drives that runtime, a thread of the blocking pool does it.
+/// If no thread drives that runtime, a thread of the blocking pool does so.
 pub(super) fn ensure_ring_is_driven(runtime: &RuntimeRef) {
     runtime.shared.ensure_ring_driven();
 }
 
 /// Starts an operation on the current runtime.
 ///
-/// If the runtime has shut down, the calling thread executes the operation if it must finish.
-/// Otherwise it fails.
+/// If the runtime has shut down, the calling thread executes an operation that must finish; any
+/// other operation fails.
 ///
 /// # Panics
 ///
@@ -178,7 +179,7 @@ impl<T: Operation> InFlightOp<T> {
 
     /// Polls for the outcome, which is returned once. Only the task that polled last is woken.
     pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<io::Result<T::Output>> {
-        // Cloning and dropping a waker runs foreign code, so not under the lock.
+        // Cloning and dropping a waker runs foreign code, so both happen outside of the lock.
         let waker = cx.waker().clone();
         self.poll_with(|state| state.waker.replace(waker))
     }
@@ -259,10 +260,10 @@ impl<T: Operation> InFlightOp<T> {
         }
     }
 
-    /// Returns whether an operation that was not executed may be given up.
+    /// Returns whether an operation that was not executed may be abandoned.
     ///
-    /// It may if no task waits for it, or if the runtime shuts down and has cancelled it, since it
-    /// might block forever.
+    /// It may be if no task waits for it, or if the runtime has cancelled it during shutdown, since
+    /// it might block forever.
     fn may_give_up(&self, context: CompletionContext) -> bool {
         let is_closing = || self.runtime.shared.base().is_closing();
         self.lock().abandoned || context == CompletionContext::BlockingThread || is_closing()
@@ -270,12 +271,12 @@ impl<T: Operation> InFlightOp<T> {
 }
 
 thread_local! {
-    /// Calls of `complete` on this thread's stack. Each may submit the next entry of its operation,
-    /// and other operations may complete during that submission.
+    /// The number of `complete` calls on this thread's stack. Each may submit the next entry of its
+    /// operation, and other operations may complete during that submission.
     static NESTED_COMPLETIONS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// How deep completions may nest. Beyond that, operations continue on the pool.
+/// The maximum nesting depth of completions. Beyond it, operations continue on the pool.
 const MAX_NESTED: u32 = 8;
 
 /// Counts a call of `complete` while it lasts.
@@ -316,7 +317,7 @@ impl<T: Operation> Completion for InFlightOp<T> {
             }
             result => operation.completed(result),
         };
-        // If the pool cannot start a thread it panics. By then it has dropped the job, which
+        // If the pool cannot start a thread, it panics. Before that it drops the job, which
         // finishes the operation. The panic must not end the thread that drives the ring.
         catch_and_forget(|| self.take_step(step, context));
     }

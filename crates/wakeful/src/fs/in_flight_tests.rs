@@ -23,7 +23,7 @@ fn submitted<T: Operation>(operation: T) -> Arc<InFlightOp<T>> {
 fn descriptor_that_the_kernel_has_closed_is_not_closed_again() {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     for error in [Errno::INTR, Errno::AGAIN, Errno::INVAL, Errno::OPNOTSUPP, Errno::IO] {
-        // The kernel has closed it and reused the number: it belongs to another file by now.
+        // The kernel has closed the file and reused its number for another file.
         let file = std::fs::File::open("/dev/null").unwrap();
         let number = file.as_raw_fd();
         runtime.block_on(async {
@@ -113,8 +113,8 @@ impl Operation for Late {
     }
 }
 
-/// A poll that is still running after `shutdown_background` submits an operation, since it checked
-/// earlier whether the runtime closes. Catches an operation that no thread completes: the ring, the
+/// A poll that is still running after `shutdown_background` submits an operation, because it
+/// checked for a shutdown earlier. Catches an operation that no thread completes: the ring, the
 /// file and the runtime would leak.
 #[test]
 fn an_operation_that_begins_after_shutdown_background_is_completed() {

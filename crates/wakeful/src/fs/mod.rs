@@ -1,7 +1,7 @@
 //! Files and directories.
 //!
-//! The functions of this module are asynchronous versions of those in [`std::fs`]. [`File`] is an
-//! open file. It is read and written with the traits of [`io`](crate::io), or at offsets.
+//! This module is the asynchronous counterpart of [`std::fs`]. A [`File`] is an open file; read and
+//! write it with the traits in [`io`](crate::io), or at offsets.
 //!
 //! ```
 //! use wakeful::fs::{self, File};
@@ -22,23 +22,23 @@
 //!
 //! # Which thread does the work
 //!
-//! - Data, names and attributes of local files that are in the kernel's caches are read on the
-//!   calling thread, at once.
-//! - All other operations go to io_uring, if the kernel has it and permits it.
-//! - The blocking pool does the rest: operations that io_uring does not have ([`write`](fn@write),
-//!   [`copy`], [`create_dir_all`]) or does not speed up ([`metadata`]). It also does those of a
-//!   thread in a multi-thread runtime's `block_on`, which has no ring of its own.
+//! - Data, names and attributes of local files that are in the kernel's caches are read
+//!   immediately, on the calling thread.
+//! - All other operations go to io_uring, if the kernel supports and permits it.
+//! - The blocking pool does the rest: operations that io_uring does not support
+//!   ([`write`](fn@write), [`copy`], [`create_dir_all`]) or does not speed up ([`metadata`]). It
+//!   also serves threads in a multi-thread runtime's `block_on`, which have no ring.
 //!
-//! Use [`Builder::file_backend`](crate::runtime::Builder::file_backend) to choose otherwise.
-//! [`RuntimeMetrics::file_backend`](crate::runtime::RuntimeMetrics::file_backend) tells what is
-//! used.
+//! [`Builder::file_backend`](crate::runtime::Builder::file_backend) changes this choice.
+//! [`RuntimeMetrics::file_backend`](crate::runtime::RuntimeMetrics::file_backend) returns the
+//! backend in use.
 //!
 //! # Worker threads do not block
 //!
 //! A worker thread never blocks in the kernel for a terminal, a pipe, a socket, a network file
-//! system or a FUSE server. A kernel thread or the blocking pool reads and writes all files that
-//! are not regular files or directories of a local file system. Except for pipes, it is also closed
-//! there. So such a file may still be open shortly after its [`File`] was dropped.
+//! system or a FUSE server. All files that are not regular files or directories of a local file
+//! system are read and written by a kernel thread or the blocking pool. Except for pipes, they are
+//! also closed there. So such a file may still be open shortly after its [`File`] was dropped.
 //!
 //! Local file systems are ext2 to ext4, XFS, Btrfs, F2FS, ZFS, bcachefs, tmpfs, ramfs, squashfs,
 //! EROFS, FAT, exFAT and overlays. The layers of an overlay are assumed to be local too.
@@ -49,17 +49,16 @@
 //!   cursor in a blocking call, the worker waits for the call.
 //! - Closing a local file may free the blocks of a removed file, or start to write back a file that
 //!   was truncated.
-//! - 9p asks its server for the type of a file that was opened.
+//! - On 9p, determining the type of an opened file asks the server.
 //!
 //! # Cancel safety and shutdown
 //!
 //! An operation owns its data while it runs, so its future and even the runtime may be dropped at
 //! any time.
 //!
-//! Once it has started, a change to an open file or to a single path is completed in any case. Data
-//! that a write has accepted is never lost by the runtime. If the future is dropped or the runtime
-//! shuts down, a file may stay unopened. A function that takes several steps on the blocking pool
-//! may not run.
+//! Once started, a change to an open file or to a single path always completes. The runtime never
+//! loses data that a write has accepted. If the future is dropped or the runtime shuts down, a file
+//! may stay unopened, and a function that takes several steps on the blocking pool may not run.
 //!
 //! # Errors
 //!

@@ -1,16 +1,16 @@
-//! Decides which file systems answer from memory, so that a worker may ask them.
+//! Classification of file systems: which of them answer from memory, so that a worker may ask them.
 //!
 //! A worker may ask the kernel about a file only if the answer needs no disk, server or other
-//! process. [`latency_of`] finds that out without asking the file system itself: `statx` with
-//! `AT_STATX_DONT_SYNC` returns the mount, and the kernel's list of mounts has its type. Only types
-//! on a fixed list count as local. Results are cached for the process.
+//! process. [`latency_of`] determines this without asking the file system itself: `statx` with
+//! `AT_STATX_DONT_SYNC` returns the mount, and the kernel's list of mounts contains its type. Only
+//! types on a fixed list count as local. Results are cached for the process.
 
 use crate::sys::sync::ignore_poison;
 use rustix::fs::{AtFlags, FileType, StatxFlags};
 use std::os::fd::AsFd;
 use std::sync::RwLock;
 
-/// How fast a file system answers requests about cached names and attributes.
+/// The speed at which a file system answers requests about cached names and attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DeviceLatency {
     /// Immediately: a local disk or memory.
@@ -58,9 +58,9 @@ pub(super) fn identify(fd: impl AsFd) -> Option<FileIdentity> {
     Some(FileIdentity { mount, file_type: FileType::from_raw_mode(stat.stx_mode.into()) })
 }
 
-/// The latencies of the mounts that were looked up last.
+/// The latencies of recently looked-up mounts.
 static CACHE: RwLock<Vec<(Mount, DeviceLatency)>> = RwLock::new(Vec::new());
-/// How many mounts are cached.
+/// The maximum number of cached mounts.
 const CACHE_SIZE: usize = 64;
 
 /// Returns the latency of an open file's file system.

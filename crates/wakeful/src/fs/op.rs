@@ -1,27 +1,26 @@
-//! What an operation on files is: its submission entry for io_uring, and the system calls that do
-//! the same.
+//! The definition of a file operation: its io_uring entry, and the equivalent system calls.
 
 use crate::task::wait_kind::WaitKind;
 use rustix::io::Errno;
 use std::io;
 
-/// An operation on files, with everything it needs: buffers, paths, the file.
+/// A file operation that owns everything it needs: buffers, paths, the file.
 ///
 /// - FILEOP-1. The memory that an operation's submission entry points to is on the heap and owned
 ///   by the operation. It stays at its address when the operation is moved.
 pub(super) trait Operation: Sized + Send + 'static {
     type Output: Send + 'static;
 
-    /// What diagnostics report a task to wait for.
+    /// The kind of wait that diagnostics report for a waiting task.
     const WAIT_KIND: WaitKind;
-    /// Whether the operation runs to its end although no future waits for it any more.
+    /// Whether the operation runs to completion even if no future waits for it any more.
     const MUST_FINISH: bool;
     /// Whether later operations on the file must wait for this one.
     const CHANGES_FILE: bool = Self::MUST_FINISH;
     /// The io_uring opcode that the kernel must support.
     const OPCODE: u8 = 0;
 
-    /// Builds the submission entry (FILEOP-1). `None` if the operation is not for io_uring.
+    /// Builds the submission entry (FILEOP-1). `None` if io_uring does not support the operation.
     fn submission_entry(&mut self) -> Option<io_uring::squeue::Entry> {
         None
     }
@@ -42,9 +41,9 @@ pub(super) trait Operation: Sized + Send + 'static {
 
     /// Returns whether an error of io_uring means that the entry was not executed.
     ///
-    /// Reasons are that the kernel does not know it, or that io_uring refuses what a system call
-    /// may do. Or it was cancelled, because no future waits or the submitting thread exited. All
-    /// other errors go to [`completed`](Self::completed).
+    /// The kernel may not know the operation, or io_uring may reject what a system call allows. Or
+    /// the entry was cancelled, because no future waits or the submitting thread exited. All other
+    /// errors go to [`completed`](Self::completed).
     fn is_not_executed(error: Errno) -> bool {
         use Errno as E;
         matches!(error, E::CANCELED | E::INTR | E::AGAIN | E::INVAL | E::NOSYS | E::OPNOTSUPP)
@@ -54,7 +53,7 @@ pub(super) trait Operation: Sized + Send + 'static {
     fn run(self) -> io::Result<Self::Output>;
 }
 
-/// What follows the completion of a submission entry.
+/// The next step after the completion of a submission entry.
 #[must_use]
 pub(super) enum Step<T: Operation> {
     /// The operation is finished.
@@ -65,8 +64,8 @@ pub(super) enum Step<T: Operation> {
     RunOnPool(T),
 }
 
-/// Defines an operation without a result that must finish: its fields, its opcode and entry for
-/// io_uring, and the system call that does the same.
+/// Defines an operation that must finish and has no result: fields, io_uring opcode and entry, and
+/// the equivalent system call.
 macro_rules! simple_operation {
     ($(#[$doc:meta])* $name:ident { $($field:ident : $type:ty),* }, $opcode:ident,
      changes_file: $changes:literal,
@@ -105,7 +104,7 @@ macro_rules! simple_operation {
 }
 pub(super) use simple_operation;
 
-/// An operation that io_uring does not have: a closure for the blocking pool.
+/// An operation that io_uring does not support: a closure for the blocking pool.
 pub(super) struct ClosureOp<F, const MUST_FINISH: bool>(pub(super) F);
 
 impl<F, R, const MUST_FINISH: bool> Operation for ClosureOp<F, MUST_FINISH>
@@ -122,7 +121,7 @@ where
     }
 }
 
-/// Makes an operation of a closure that must run, for [`start`](super::in_flight::start).
+/// Wraps a closure that must run as an operation, for [`start`](super::in_flight::start).
 pub(super) fn must_run<F>(f: F) -> impl Operation<Output = ()>
 where
     F: FnOnce() + Send + 'static,

@@ -1,4 +1,4 @@
-//! The future of an operation on files.
+//! The future of a file operation.
 
 use super::in_flight::{InFlightOp, start};
 use super::op::{ClosureOp, Operation};
@@ -16,7 +16,7 @@ use std::task::{Context, Poll, ready};
 #[must_use = "futures do nothing unless polled"]
 pub(super) struct OpFuture<T: Operation> {
     stage: Stage<T>,
-    /// The write queue of the file that the operation is about.
+    /// The write queue of the operation's file.
     queue: Option<Arc<WriteQueue>>,
     site: &'static Location<'static>,
 }

@@ -1,4 +1,4 @@
-//! Options for opening a file, and opening it.
+//! [`OpenOptions`]: options for opening a file.
 
 use super::descriptor::Descriptor;
 use super::op::{Operation, Step};
@@ -12,15 +12,15 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::panic::Location;
 use std::path::Path;
 
-/// Options for opening a file: for reading or writing, whether to create it, and so on.
+/// Options for opening a file, such as read or write access, and whether to create it.
 ///
-/// Call [`new`](Self::new), then a method for each option, then [`open`](Self::open). This type
-/// corresponds to [`std::fs::OpenOptions`], and can be converted from it. For the most common cases
-/// there are [`File::open`] and [`File::create`].
+/// Call [`new`](Self::new), then a method for each option, then [`open`](Self::open). The
+/// asynchronous counterpart of [`std::fs::OpenOptions`], from which it can be converted. For the
+/// most common cases, use [`File::open`] and [`File::create`].
 ///
 /// # Examples
 ///
-/// Append to a file, and create it if it does not exist:
+/// Append to a file, creating it if it does not exist:
 ///
 /// ```
 /// use wakeful::fs::OpenOptions;
@@ -39,7 +39,8 @@ use std::path::Path;
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     std: StdOpenOptions,
-    /// A copy of the options. `None` if they were converted from std, which cannot be queried.
+    /// A copy of the options. `None` if they were converted from std's options, which cannot be
+    /// queried.
     options: Option<Options>,
 }
 
@@ -57,7 +58,7 @@ struct Options {
 }
 
 impl OpenOptions {
-    /// Creates options that are all off.
+    /// Creates a set of options that are all disabled.
     ///
     /// At least one of [`read`](Self::read), [`write`](Self::write) and [`append`](Self::append)
     /// must be set before opening a file.
@@ -99,7 +100,7 @@ impl OpenOptions {
         self
     }
 
-    /// Sets whether the file can be read.
+    /// Sets the option for read access.
     ///
     /// # Examples
     ///
@@ -116,7 +117,7 @@ impl OpenOptions {
         self.set(|std| _ = std.read(read), |options| options.read = read)
     }
 
-    /// Sets whether the file can be written.
+    /// Sets the option for write access.
     ///
     /// An existing file is overwritten in place, unless [`truncate`](Self::truncate) is set.
     ///
@@ -135,7 +136,8 @@ impl OpenOptions {
         self.set(|std| _ = std.write(write), |options| options.write = write)
     }
 
-    /// Sets whether every write goes to the end of the file. Implies [`write`](Self::write).
+    /// Sets the option for append mode: every write goes to the end of the file. Implies
+    /// [`write`](Self::write).
     ///
     /// # Examples
     ///
@@ -200,8 +202,8 @@ impl OpenOptions {
 
     /// Sets whether the file is created, and opening fails if it already exists.
     ///
-    /// The check and the creation are one atomic step. [`create`](Self::create) and
-    /// [`truncate`](Self::truncate) are ignored then.
+    /// The check and the creation are one atomic step. If set, [`create`](Self::create) and
+    /// [`truncate`](Self::truncate) are ignored.
     ///
     /// # Examples
     ///
@@ -245,7 +247,7 @@ impl OpenOptions {
         self.set(|std| _ = std.mode(mode), |options| options.mode = mode)
     }
 
-    /// Sets additional flags of the `open` system call. Flags of the access mode are ignored.
+    /// Sets additional flags of the `open` system call. Access-mode flags are ignored.
     ///
     /// # Examples
     ///
@@ -281,7 +283,7 @@ impl OpenOptions {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the file may be created or truncated, or not.
+    /// If the future is dropped, the file may or may not have been created or truncated.
     ///
     /// # Examples
     ///
@@ -333,7 +335,7 @@ impl OpenOptions {
                 let path = OpPath::new(path);
                 OpFuture::new(Open { path, flags, mode, std: self.std }, site).await
             }
-            // Options that are not known, or that std rejects.
+            // Options that cannot be queried, or that std rejects.
             None => {
                 let path = path.to_owned();
                 run_on_pool(site, move || self.std.open(path)).await

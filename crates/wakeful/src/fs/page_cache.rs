@@ -1,4 +1,4 @@
-//! Operations done inline, on the calling thread, from the kernel's caches.
+//! Inline operations, which run on the calling thread and are served from the kernel's caches.
 //!
 //! The kernel is asked to fail rather than to block: `RESOLVE_CACHED` for paths, `RWF_NOWAIT` for
 //! data. If it would block, the operation goes to io_uring or to the blocking pool.
@@ -17,10 +17,10 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-/// How many bytes an inline read or write moves at most per unit of budget.
+/// The maximum number of bytes that an inline read or write moves per unit of budget.
 pub(super) const CHUNK: usize = 64 * 1024;
 
-/// The offset that stands for the file's own cursor.
+/// The offset value that selects the file's own cursor.
 pub(super) const CURSOR: u64 = u64::MAX;
 
 /// Returns whether operations may be done inline, on the calling thread.
@@ -46,7 +46,7 @@ pub(super) fn check_inline_allowed() -> io::Result<bool> {
     }
 }
 
-/// Spends one unit of the cooperative budget. Yields if there is none left.
+/// Spends one unit of the cooperative budget. Yields if the budget is exhausted.
 pub(super) async fn spend_budget() {
     poll_fn(coop::poll_proceed).await.made_progress();
 }
@@ -122,7 +122,8 @@ pub(super) fn open(path: &Path, flags: OFlags) -> Attempt<(File, DeviceLatency)>
             if !matches!(file_type, FileType::RegularFile | FileType::Directory) {
                 return Attempt::WouldBlock;
             }
-            // By now the path may lead to a pipe, or another process may hold a lease on the file.
+            // Since then, the path may have changed to a pipe, or another process may hold a lease
+            // on the file.
             let (cached, nonblocking) = (ResolveFlags::CACHED, flags | OFlags::NONBLOCK);
             match rustix::fs::openat2(CWD, path, nonblocking, Mode::empty(), cached) {
                 Ok(fd) if restore_flags_if_unchanged(&fd, resolved.identity, flags) => {
@@ -137,7 +138,7 @@ pub(super) fn open(path: &Path, flags: OFlags) -> Attempt<(File, DeviceLatency)>
     }
 }
 
-/// Sets the flags that the caller asked for, if the opened file is the resolved file.
+/// Sets the requested flags, if the opened file is the resolved file.
 ///
 /// Returns false if it has another type or mount, or if the flags could not be set.
 fn restore_flags_if_unchanged(fd: &OwnedFd, expected: FileIdentity, flags: OFlags) -> bool {

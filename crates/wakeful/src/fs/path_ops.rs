@@ -1,4 +1,4 @@
-//! Operations on paths: their io_uring entries, and the system calls that do the same.
+//! Operations on paths: their io_uring entries, and the equivalent system calls.
 
 use super::op::{Operation, Step, simple_operation};
 use crate::task::wait_kind::WaitKind;
@@ -9,10 +9,10 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// A path, both as std and as the kernel need it.
+/// A path in both std's and the kernel's form.
 pub(super) struct OpPath {
     path: PathBuf,
-    /// `None` if the path contains a zero byte. std returns an error then.
+    /// `None` if the path contains a zero byte, for which std returns an error.
     c_path: Option<CString>,
 }
 
@@ -30,7 +30,7 @@ impl OpPath {
     }
 }
 
-/// The descriptor that stands for the current directory.
+/// The descriptor value that selects the current directory.
 pub(super) const CWD: types::Fd = types::Fd(libc::AT_FDCWD);
 
 simple_operation! {
@@ -72,7 +72,7 @@ simple_operation! {
     |op| std::os::unix::fs::symlink(&op.original.path, &op.link.path)
 }
 
-/// Finds out whether a path exists. Follows symbolic links.
+/// Checks whether a path exists, following symbolic links.
 pub(super) struct Exists {
     path: OpPath,
     statx: Box<std::mem::MaybeUninit<libc::statx>>,

@@ -112,7 +112,7 @@ pub(super) async fn stat(path: impl AsRef<Path>, follow: bool, site: Site) -> io
             return metadata;
         }
     }
-    // Only std can create a `Metadata`, so io_uring is of no use.
+    // Only std can create a `Metadata`, so io_uring cannot be used.
     let stat = move |path: PathBuf| match follow {
         true => std::fs::metadata(path),
         false => std::fs::symlink_metadata(path),
@@ -122,11 +122,11 @@ pub(super) async fn stat(path: impl AsRef<Path>, follow: bool, site: Site) -> io
 
 /// Returns whether a path exists. Follows symbolic links.
 ///
-/// A broken symbolic link does not exist in this sense.
+/// Returns false for a broken symbolic link.
 ///
 /// # Errors
 ///
-/// Fails if the existence cannot be determined, for example for lack of permission.
+/// Fails if the existence cannot be determined, for example due to missing permissions.
 ///
 /// # Panics
 ///
@@ -307,7 +307,7 @@ pub fn remove_file(path: impl AsRef<Path>) -> impl Future<Output = io::Result<()
     with_path(path, Location::caller(), |path| RemoveFile { path })
 }
 
-/// Renames a file or directory, and replaces the file at `to` if there is one.
+/// Renames a file or directory, replacing any existing file at `to`.
 ///
 /// Both paths must be on the same file system.
 ///
@@ -348,7 +348,7 @@ pub fn rename(
     with_paths((from, to), Location::caller(), |from, to| Rename { from, to })
 }
 
-/// Creates a hard link, a second name of the file `original`.
+/// Creates a hard link: a second name for the file `original`.
 ///
 /// Both paths must be on the same file system.
 ///

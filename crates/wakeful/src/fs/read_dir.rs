@@ -1,4 +1,4 @@
-//! Listing the entries of a directory.
+//! [`ReadDir`]: a stream over the entries of a directory.
 
 use super::in_flight::start;
 use super::op::must_run;
@@ -19,7 +19,7 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
-/// How many entries one job on the pool fetches.
+/// The number of entries that one pool job fetches.
 const BATCH_SIZE: usize = 128;
 
 /// Returns a stream over the entries of a directory.
@@ -100,7 +100,7 @@ impl fmt::Debug for DirCloser {
     }
 }
 
-/// Entries that were fetched together, and the source of further ones.
+/// A batch of fetched entries, and the source of further ones.
 struct Batch {
     entries: VecDeque<io::Result<DirEntry>>,
     more: Option<std::fs::ReadDir>,
@@ -131,7 +131,7 @@ type Fetch = Pin<Box<dyn Future<Output = io::Result<Batch>> + Send + Sync>>;
 
 /// A stream over the entries of a directory.
 ///
-/// It is created by [`read_dir`]. Call [`next_entry`](Self::next_entry) until it returns `None`.
+/// Created by [`read_dir`]. Call [`next_entry`](Self::next_entry) until it returns `None`.
 ///
 /// # Examples
 ///
@@ -192,7 +192,8 @@ impl ReadDir {
 
     /// Polls for the next entry. `Ready(Ok(None))` is the end.
     ///
-    /// For futures and streams that are written by hand. The task of the last poll is woken.
+    /// The poll form of [`next_entry`](Self::next_entry). On `Pending`, the task of the most recent
+    /// call is woken when the next entry is available.
     ///
     /// # Errors
     ///
@@ -244,7 +245,7 @@ impl fmt::Debug for ReadDir {
 
 /// An entry of a directory.
 ///
-/// It is returned by [`ReadDir::next_entry`].
+/// Returned by [`ReadDir::next_entry`].
 ///
 /// # Examples
 ///
@@ -267,7 +268,8 @@ pub struct DirEntry {
 }
 
 impl DirEntry {
-    /// Returns the entry's path: the path that was passed to [`read_dir`], joined with its name.
+    /// Returns the full path of the entry: the path passed to [`read_dir`], joined with the entry's
+    /// name.
     ///
     /// # Examples
     ///
@@ -339,7 +341,7 @@ impl DirEntry {
     pub fn metadata(&self) -> impl Future<Output = io::Result<Metadata>> {
         let site = Location::caller();
         async move {
-            // std asks by the open directory, which may have been renamed since.
+            // std uses the open directory, which may have been renamed since.
             let std = self.std.clone();
             run_on_pool(site, move || std.metadata()).await
         }
@@ -355,7 +357,8 @@ impl DirEntry {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled outside of a runtime and the type is not known.
+    /// The future panics if it is polled outside of a runtime and the type was not returned with
+    /// the name.
     ///
     /// # Cancel safety
     ///

@@ -16,17 +16,17 @@ use std::sync::Arc;
 const DEFAULT_CAPACITY: usize = 32 * 1024;
 /// The largest initial buffer. A longer file may be sparse, and larger than the memory.
 const MAX_INITIAL_CAPACITY: usize = 64 << 20;
-/// How many bytes one read transfers at most.
+/// The maximum number of bytes that one read transfers.
 const MAX_READ: usize = 2 * 1024 * 1024;
 
 /// Reads the entire contents of a file into a vector.
 ///
-/// This is a convenience function for [`File::open`](super::File::open) and reading to the end,
-/// with fewer allocations and system calls.
+/// A shorthand for [`File::open`](super::File::open) and reading to the end, with fewer allocations
+/// and system calls.
 ///
 /// # Errors
 ///
-/// Returns the same errors as [`std::fs::read`], as the system reported them.
+/// Returns the same errors as [`std::fs::read`].
 ///
 /// # Panics
 ///
@@ -117,7 +117,7 @@ async fn read_whole(path: &Path, site: &'static Location<'static>) -> io::Result
     let mut options = OpenOptions::new();
     options.read(true);
     let file = options.open_descriptor(path, site).await?;
-    // Otherwise asking for the length may block. A wrong length costs less.
+    // Otherwise querying the length may block. A wrong guess costs less.
     let len = match file.has_cached_metadata() {
         true => file.std().metadata().map_or(0, |metadata| metadata.len()),
         false => 0,
@@ -146,7 +146,7 @@ async fn read_to_end(
     site: &'static Location<'static>,
 ) -> io::Result<Vec<u8>> {
     // One byte more than expected, so that the last read sees the end of the file. A length of 0
-    // may be a file of procfs or sysfs, whose length is not known. Some of those must be read with
+    // may mean a file of procfs or sysfs, whose length is not known. Some of these must be read in
     // one call.
     let expected = match usize::try_from(len) {
         Ok(0) | Err(_) => DEFAULT_CAPACITY,
@@ -258,10 +258,10 @@ impl Operation for WriteWhole {
     }
 }
 
-/// Copies the contents and permissions of a file. Returns the number of bytes copied.
+/// Copies the contents and permissions of a file, and returns the number of bytes copied.
 ///
-/// An existing file at `to` is overwritten. If the file system supports it, the copy shares its
-/// disk blocks with the original.
+/// An existing file at `to` is overwritten. If the file system supports reflinks, the copy shares
+/// its disk blocks with the original.
 ///
 /// # Errors
 ///
@@ -273,7 +273,8 @@ impl Operation for WriteWhole {
 ///
 /// # Cancel safety
 ///
-/// This function is not cancel safe. If the future is dropped, the file may be copied or not.
+/// This function is not cancel safe. If the future is dropped, the file may or may not have been
+/// copied.
 ///
 /// # Examples
 ///

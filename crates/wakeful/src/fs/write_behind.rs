@@ -1,12 +1,12 @@
-//! Write-behind: writes to a file return once their data is queued.
+//! Write-behind: writes to a file return as soon as their data is queued.
 //!
-//! A [`WriteBehind`] operation takes the whole queue and writes it, then the data that was queued
-//! meanwhile, until the queue is empty. So a task that writes small pieces does not wait for each
-//! of them. Queued data reaches the file even if its `File` is dropped.
+//! A [`WriteBehind`] operation takes and writes the whole queue, repeatedly, until the queue is
+//! empty. So a task that writes small pieces does not wait for each of them. Queued data reaches
+//! the file even if its `File` is dropped.
 //!
 //! - WRITE-1. While `running`, exactly one [`WriteBehind`] is in flight. It takes all queued data
-//!   before it ends. It clears `running` and drops its reference to the file in the critical
-//!   section in which it found the queue empty.
+//!   before it ends. In the critical section in which it finds the queue empty, it clears `running`
+//!   and drops its reference to the file.
 //!
 //! The queue also counts *detached* operations: those whose future was dropped before they
 //! finished. Later operations wait for detached ones that change the file.
@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
-/// The queue of one file's data that is still to be written.
+/// The queue of data that has yet to be written to one file.
 pub(super) struct WriteQueue {
     state: Mutex<State>,
     /// A copy of [`State::is_busy`], readable without the lock. Stored with Release under the lock
@@ -40,15 +40,15 @@ struct State {
     queue: Vec<u8>,
     /// An empty buffer for the next queue.
     spare: Vec<u8>,
-    /// A [`WriteBehind`] is in flight (WRITE-1).
+    /// Whether a [`WriteBehind`] is in flight (WRITE-1).
     running: bool,
-    /// Detached operations that change the file.
+    /// The number of detached operations that change the file.
     detached_changes: usize,
-    /// Detached operations that don't change the file.
+    /// The number of detached operations that don't change the file.
     detached_others: usize,
     /// The error of an earlier write, until a call returns it.
     error: Option<io::Error>,
-    /// Tasks that wait for space in the queue, or for the end of operations.
+    /// Tasks that wait for space in the queue, or for operations to finish.
     wakers: Vec<Waker>,
     /// The runtime that the [`WriteBehind`] was started on.
     running_on: Option<Arc<RuntimeRef>>,
@@ -56,7 +56,7 @@ struct State {
     detached_on: Vec<Arc<RuntimeRef>>,
 }
 
-/// Buffers up to this size are kept for the next queue.
+/// The largest buffer that is kept for the next queue.
 const MAX_SPARE_CAPACITY: usize = 64 * 1024;
 
 impl WriteQueue {
@@ -110,7 +110,7 @@ impl WriteQueue {
         self.busy.store(state.is_busy(), Release);
     }
 
-    /// Ends what [`add_detached_op`](Self::add_detached_op) began: the operation has finished.
+    /// Removes a finished operation that [`add_detached_op`](Self::add_detached_op) added.
     pub(super) fn finish_detached_op(&self, changes_file: bool, runtime: &Arc<RuntimeRef>) {
         let wakers = {
             let mut state = self.lock();
@@ -124,7 +124,7 @@ impl WriteQueue {
         wake_all(wakers);
     }
 
-    /// Waits while `is_blocked`.
+    /// Waits while `is_blocked` returns true.
     fn wait_while(
         &self,
         cx: &mut Context<'_>,
@@ -192,7 +192,7 @@ impl WriteQueue {
 
     /// Processes the end of a write. Returns the next data to write.
     ///
-    /// `None` is the end of the [`WriteBehind`] (WRITE-1). Its reference to `file` is dropped then.
+    /// `None` ends the [`WriteBehind`] (WRITE-1), whose reference to `file` is dropped.
     fn next(&self, file: &mut Option<Arc<Descriptor>>, written: Written) -> Option<Vec<u8>> {
         let (next, wakers, unneeded) = {
             let mut state = self.lock();

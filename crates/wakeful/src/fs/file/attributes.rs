@@ -1,4 +1,4 @@
-//! Operations on a whole file: syncing, its length, its attributes.
+//! Operations on a whole file: syncing, length, attributes.
 
 use super::super::fd_ops::{Allocate, SetLen, SyncAll, SyncData};
 use super::super::op_future::{OpFuture, change_on_pool, run_on_pool};
@@ -11,10 +11,9 @@ use std::panic::Location;
 use std::time::SystemTime;
 
 impl File {
-    /// Waits until all data and metadata of the file is on the disk.
+    /// Waits until all data and metadata of the file are on disk.
     ///
-    /// Data that was written and not flushed is included. After a crash of the system, the data is
-    /// still there.
+    /// Includes data that was written but not flushed. The data survives a system crash.
     ///
     /// # Errors
     ///
@@ -26,8 +25,8 @@ impl File {
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. If the future is dropped, the data may be on the disk or not.
-    /// Call it again to be sure.
+    /// This method is cancel safe. If the future is dropped, the data may or may not be on disk.
+    /// Call the method again to be sure.
     ///
     /// # Examples
     ///
@@ -54,7 +53,7 @@ impl File {
         }
     }
 
-    /// Waits until all data of the file is on the disk, with the metadata needed to read it.
+    /// Waits until all data of the file is on disk, with the metadata needed to read it.
     ///
     /// This may be faster than [`sync_all`](Self::sync_all), because it does not write metadata
     /// such as the time of the last change.
@@ -69,8 +68,8 @@ impl File {
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. If the future is dropped, the data may be on the disk or not.
-    /// Call it again to be sure.
+    /// This method is cancel safe. If the future is dropped, the data may or may not be on disk.
+    /// Call the method again to be sure.
     ///
     /// # Examples
     ///
@@ -111,7 +110,8 @@ impl File {
     ///
     /// # Cancel safety
     ///
-    /// This method is not cancel safe. If the future is dropped, the length may be changed or not.
+    /// This method is not cancel safe. If the future is dropped, the length may or may not have
+    /// changed.
     ///
     /// # Examples
     ///
@@ -137,7 +137,7 @@ impl File {
         }
     }
 
-    /// Reserves disk space for `len` bytes from `offset` on.
+    /// Reserves disk space for `len` bytes at `offset`.
     ///
     /// Later writes to that range do not fail for lack of space. A shorter file is extended with
     /// zeros.
@@ -152,7 +152,8 @@ impl File {
     ///
     /// # Cancel safety
     ///
-    /// This method is not cancel safe. If the future is dropped, the space may be allocated or not.
+    /// This method is not cancel safe. If the future is dropped, the space may or may not have been
+    /// reserved.
     ///
     /// # Examples
     ///
@@ -182,7 +183,7 @@ impl File {
 
     /// Returns the metadata of the file.
     ///
-    /// It may not include data that was written and not flushed.
+    /// May not reflect data that was written but not flushed.
     ///
     /// # Errors
     ///
@@ -221,7 +222,7 @@ impl File {
         }
     }
 
-    /// Changes the permissions of the file, after all data that was written before.
+    /// Changes the permissions of the file, after writing all data written before.
     ///
     /// # Errors
     ///
@@ -233,8 +234,8 @@ impl File {
     ///
     /// # Cancel safety
     ///
-    /// This method is not cancel safe. If the future is dropped, the permissions may be changed or
-    /// not.
+    /// This method is not cancel safe. If the future is dropped, the permissions may or may not
+    /// have changed.
     ///
     /// # Examples
     ///
@@ -276,7 +277,8 @@ impl File {
     ///
     /// # Cancel safety
     ///
-    /// This method is not cancel safe. If the future is dropped, the times may be changed or not.
+    /// This method is not cancel safe. If the future is dropped, the times may or may not have
+    /// changed.
     ///
     /// # Examples
     ///
@@ -316,7 +318,8 @@ impl File {
     ///
     /// # Cancel safety
     ///
-    /// This method is not cancel safe. If the future is dropped, the time may be changed or not.
+    /// This method is not cancel safe. If the future is dropped, the time may or may not have
+    /// changed.
     ///
     /// # Examples
     ///

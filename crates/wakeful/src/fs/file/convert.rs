@@ -1,4 +1,4 @@
-//! Converting a [`File`]: clones, `std::fs::File` and raw descriptors.
+//! Conversions of a [`File`]: clones, `std::fs::File` and raw descriptors.
 
 use super::File;
 use crate::fs::descriptor::Descriptor;
@@ -12,7 +12,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 impl File {
-    /// Creates another `File` for the same open file. Both share one cursor.
+    /// Creates another `File` for the same open file; both share one cursor.
     ///
     /// # Errors
     ///
@@ -24,7 +24,7 @@ impl File {
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. If the future is dropped, there is no clone.
+    /// This method is cancel safe. If the future is dropped, no clone is created.
     ///
     /// # Examples
     ///
@@ -57,7 +57,7 @@ impl File {
         }
     }
 
-    /// Waits until no operation is in flight, and converts the file to a [`std::fs::File`].
+    /// Converts the file into a [`std::fs::File`], once no operation is in flight.
     ///
     /// # Cancel safety
     ///
@@ -86,7 +86,8 @@ impl File {
             loop {
                 match file.try_into_std() {
                     Ok(std) => return std,
-                    // A future with an operation was leaked, so no waker tells when it ends.
+                    // A future with an operation was leaked, so no waker fires when the operation
+                    // ends.
                     Err(not_yet) => file = not_yet,
                 }
                 yield_now().await;
@@ -94,7 +95,7 @@ impl File {
         }
     }
 
-    /// Converts the file to a [`std::fs::File`], if no operation is in flight.
+    /// Converts the file into a [`std::fs::File`], if no operation is in flight.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The state that reads and seeks at a file's cursor leave behind.
+//! State of a file's cursor: reads and seeks in flight, and their results.
 
 use super::super::descriptor::Descriptor;
 use super::super::fd_ops::{Read, Seek};
@@ -11,13 +11,13 @@ use std::task::{Context, Poll, ready};
 /// Reads and seeks of a [`File`](super::File) that are in flight, and their results.
 #[derive(Default)]
 pub(super) struct CursorState {
-    /// Data that was read and not yet returned, from `start` on. Only a read that could not be done
-    /// inline leaves data here.
+    /// Data that was read but not yet returned, starting at `start`. Only reads that could not be
+    /// done inline leave data here.
     pub(super) buf: Vec<u8>,
     pub(super) start: usize,
     pub(super) reading: Option<Arc<InFlightOp<Read>>>,
     pub(super) seeking: Option<Seeking>,
-    /// Where the last seek ended.
+    /// The position after the last seek.
     pub(super) position: u64,
     /// The result of a seek that `poll_complete` has not returned yet.
     pub(super) seek_result: Option<io::Result<u64>>,
@@ -31,10 +31,10 @@ pub(super) enum Seeking {
     Rewind(Arc<InFlightOp<Seek>>),
 }
 
-/// How many tasks may wait for an operation at the cursor.
+/// The number of tasks that may wait for an operation at the cursor.
 #[derive(Clone, Copy)]
 pub(super) enum Waiters {
-    /// One, which has the file exclusively.
+    /// One, which has exclusive access to the file.
     One,
     /// Several, which share the file.
     Many,
@@ -54,7 +54,7 @@ impl Waiters {
 }
 
 impl CursorState {
-    /// Returns how many bytes were read and not yet returned.
+    /// Returns the number of bytes that were read but not yet returned.
     pub(super) fn unread(&self) -> usize {
         self.buf.len() - self.start
     }
@@ -64,7 +64,7 @@ impl CursorState {
         self.reading.is_none() && self.unread() == 0
     }
 
-    /// Discards data that was read ahead. Returns how far the cursor is ahead because of it.
+    /// Discards data that was read ahead, and returns how far it moved the cursor ahead.
     pub(super) fn discard(&mut self) -> i64 {
         let ahead = self.unread() as i64;
         self.buf.clear();
@@ -90,7 +90,7 @@ impl CursorState {
         Poll::Ready(result)
     }
 
-    /// Waits for a read in flight, and keeps its data.
+    /// Waits for a read in flight, keeping its data.
     pub(super) fn poll_read_finished(
         &mut self,
         waiters: Waiters,

@@ -1,4 +1,4 @@
-//! An open file: opening it, and waiting for its operations.
+//! [`File`]: an open file, and the state of its operations.
 
 mod attributes;
 mod convert;
@@ -25,25 +25,25 @@ use std::task::{Context, Poll, ready};
 
 pub use positional::{ReadAt, ReadExactAt, WriteAllAt, WriteAt};
 
-/// How many bytes one read or write transfers at most by default.
+/// The default maximum number of bytes of one read or write.
 const DEFAULT_MAX_BUF_SIZE: usize = 2 * 1024 * 1024;
 
-/// An open file.
+/// An open file for asynchronous reads and writes.
 ///
-/// There are two ways to read and write it:
+/// There are two ways to read and write a file:
 ///
 /// - at the file's cursor, through [`AsyncRead`](crate::io::AsyncRead),
 ///   [`AsyncWrite`](crate::io::AsyncWrite) and [`AsyncSeek`](crate::io::AsyncSeek);
 /// - at an offset, with [`read_at`](Self::read_at) and [`write_at`](Self::write_at). These take
 ///   `&self`, so several tasks can use one file concurrently.
 ///
-/// Dropping a `File` closes it, if necessary on another thread.
+/// Dropping a `File` closes the file, on another thread if closing may block.
 ///
 /// # Writes are buffered
 ///
 /// A write at the cursor returns once its data is accepted. The data then reaches the file even if
 /// the `File` or the runtime is dropped. Call [`flush`](crate::io::AsyncWriteExt::flush) to wait
-/// until it is there. If it cannot be written, the next write or `flush` returns the error.
+/// until the data is written. If writing fails, the next write or `flush` returns the error.
 ///
 /// # Reads from the page cache
 ///
@@ -77,16 +77,16 @@ pub struct File {
     queue: Arc<WriteQueue>,
     cursor: Mutex<CursorState>,
     max_buf_size: usize,
-    /// A read has returned the end of the file.
+    /// Whether a read has returned the end of the file.
     has_ended: bool,
     /// Where the file was opened, for reports of what a task waits for.
     site: &'static Location<'static>,
 }
 
-/// Takes ownership of a descriptor that the kernel has just opened for us.
+/// Takes ownership of a descriptor that the kernel has just opened for this process.
 #[allow(unsafe_code)]
 pub(super) fn from_kernel(fd: u32) -> StdFile {
-    // SAFETY: the kernel has just opened it, and no other code owns it.
+    // SAFETY: the kernel has just opened `fd`, and no other code owns it.
     unsafe { StdFile::from_raw_fd(fd as RawFd) }
 }
 
@@ -132,7 +132,7 @@ impl File {
         }
     }
 
-    /// Opens a file for writing, and truncates it or creates it first.
+    /// Opens a file for writing: creates it, or truncates it if it exists.
     ///
     /// # Errors
     ///
@@ -144,8 +144,8 @@ impl File {
     ///
     /// # Cancel safety
     ///
-    /// This function is not cancel safe. If the future is dropped, the file may be created or
-    /// truncated, or not.
+    /// This function is not cancel safe. If the future is dropped, the file may or may not have
+    /// been created or truncated.
     ///
     /// # Examples
     ///
@@ -190,7 +190,8 @@ impl File {
     ///
     /// # Cancel safety
     ///
-    /// This function is not cancel safe. If the future is dropped, the file may be created or not.
+    /// This function is not cancel safe. If the future is dropped, the file may or may not have
+    /// been created.
     ///
     /// # Examples
     ///
@@ -219,7 +220,7 @@ impl File {
         }
     }
 
-    /// Returns a new [`OpenOptions`], like [`OpenOptions::new`].
+    /// Returns a new [`OpenOptions`]; the same as [`OpenOptions::new`].
     ///
     /// # Examples
     ///
@@ -273,8 +274,8 @@ impl File {
         ignore_poison(self.cursor.lock())
     }
 
-    /// Waits until no operation is in flight. An error of a read is ignored, since its future was
-    /// dropped. An error of a write is kept.
+    /// Waits until no operation is in flight. A read error is ignored, since the read's future was
+    /// dropped. A write error is kept.
     async fn wait_idle(&self, site: &'static Location<'static>) {
         poll_fn(|cx| self.poll_idle(cx, site)).await;
     }
@@ -295,8 +296,8 @@ impl File {
         polled
     }
 
-    /// Waits until no operation is in flight, before a change of the file. Data of a dropped read
-    /// is discarded.
+    /// Waits until no operation is in flight, before the file is changed. Data of a dropped read is
+    /// discarded.
     fn poll_ready_to_change(
         &self,
         cx: &mut Context<'_>,
@@ -323,9 +324,9 @@ impl File {
         self.queue.take_error().map_or(Ok(()), Err)
     }
 
-    /// Sets how many bytes one read or write transfers at most. The default is 2 MiB.
+    /// Sets the maximum number of bytes that one read or write transfers. The default is 2 MiB.
     ///
-    /// This also limits how much data waits in memory to be written.
+    /// This also limits the amount of data that waits in memory to be written.
     ///
     /// # Panics
     ///
@@ -350,7 +351,7 @@ impl File {
         self.max_buf_size = max_buf_size;
     }
 
-    /// Returns how many bytes one read or write transfers at most.
+    /// Returns the maximum number of bytes that one read or write transfers.
     ///
     /// See [`set_max_buf_size`](Self::set_max_buf_size).
     ///

@@ -1,4 +1,4 @@
-//! Reading and writing at an offset, without the cursor, from any number of tasks at once.
+//! Reads and writes at an offset, which don't use the cursor and may run concurrently.
 
 use super::super::fd_ops::{Position, Read, Write};
 use super::super::op_future::OpFuture;
@@ -11,11 +11,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 impl File {
-    /// Reads at an offset. Returns how many bytes were read.
+    /// Reads at an offset, and returns the number of bytes read.
     ///
-    /// The result is 0 at the end of the file, or if `buf` is empty. A call reads at most
-    /// [`max_buf_size`](Self::max_buf_size) bytes. The cursor does not move. Data that was written
-    /// before, through this `File`, is visible even if it was not flushed.
+    /// Returns 0 at the end of the file, or if `buf` is empty. A call reads at most
+    /// [`max_buf_size`](Self::max_buf_size) bytes. The cursor does not move. Data written earlier
+    /// through this `File` is visible, even if it was not flushed.
     ///
     /// # Errors
     ///
@@ -65,8 +65,8 @@ impl File {
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe, since no cursor moves. A part of `buf` may be filled if the
-    /// future is dropped.
+    /// This method is cancel safe, since no cursor moves. If the future is dropped, part of `buf`
+    /// may have been filled.
     ///
     /// # Examples
     ///
@@ -92,13 +92,13 @@ impl File {
         ReadExactAt { inner: self.read_at(buf, offset) }
     }
 
-    /// Writes at an offset. Returns how many bytes were written.
+    /// Writes at an offset, and returns the number of bytes written.
     ///
     /// The future completes when the bytes are in the file. A call writes at most
     /// [`max_buf_size`](Self::max_buf_size) bytes. The cursor does not move.
     ///
     /// If the file was opened with [`append`](crate::fs::OpenOptions::append), Linux writes at the
-    /// end, whatever the offset.
+    /// end, regardless of the offset.
     ///
     /// # Errors
     ///
@@ -145,7 +145,8 @@ impl File {
     ///
     /// # Cancel safety
     ///
-    /// This method is not cancel safe. If the future is dropped, a part of `buf` may be written.
+    /// This method is not cancel safe. If the future is dropped, part of `buf` may have been
+    /// written.
     ///
     /// # Examples
     ///
@@ -179,8 +180,8 @@ pub struct ReadAt<'a> {
 }
 
 impl ReadAt<'_> {
-    /// Reads from the page cache, in chunks, as long as there is budget. `None` if the first chunk
-    /// is not there.
+    /// Reads from the page cache, in chunks, while budget is left. `None` if the first chunk is not
+    /// cached.
     #[inline]
     fn read_inline(&mut self) -> Option<io::Result<usize>> {
         let want = self.buf.len().min(self.file.max_buf_size);
@@ -251,7 +252,7 @@ impl Future for ReadAt<'_> {
 /// The future of [`File::read_exact_at`].
 #[must_use = "futures do nothing unless polled"]
 pub struct ReadExactAt<'a> {
-    /// Its `buf` is the part that is not filled yet.
+    /// The inner `buf` is the part that is not filled yet.
     inner: ReadAt<'a>,
 }
 
@@ -347,7 +348,7 @@ impl Future for WriteAt<'_> {
 /// The future of [`File::write_all_at`].
 #[must_use = "futures do nothing unless polled"]
 pub struct WriteAllAt<'a> {
-    /// Its `buf` is the part that is not written yet.
+    /// The inner `buf` is the part that is not written yet.
     inner: WriteAt<'a>,
 }
 

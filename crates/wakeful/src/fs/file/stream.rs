@@ -1,4 +1,4 @@
-//! Reading and writing at the cursor, and seeking.
+//! Reads, writes and seeks at the cursor.
 
 use super::super::descriptor::Descriptor;
 use super::super::fd_ops::{Position, Read, Seek};
@@ -19,7 +19,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 impl File {
-    /// Records a wait in a poll, which has no site of its own.
+    /// Records a wait of a poll method, which has no call site of its own.
     fn record_polled_wait(&self, kind: WaitKind) {
         let target = TargetWord::of_address(&*self.descriptor);
         wait::record_wait_at_resource(kind, target, self.site);
@@ -52,7 +52,7 @@ impl File {
         polled
     }
 
-    /// Counts that a read returns the end of the file again.
+    /// Counts a repeated return of the end of the file.
     #[cold]
     fn count_end(&mut self) {
         if std::mem::replace(&mut self.has_ended, true) {
@@ -65,7 +65,7 @@ impl File {
         self.cursor.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Reads from the page cache, as much as the budget allows. Returns whether the read is
+    /// Reads from the page cache, as far as the budget allows. Returns whether the read is
     /// complete.
     fn read_inline(&mut self, dst: &mut ReadBuf<'_>) -> io::Result<bool> {
         if !self.descriptor.may_read_inline() {
