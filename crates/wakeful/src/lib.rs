@@ -1,18 +1,17 @@
-//! An async runtime for Linux with tokio's API, which tells why a task is not running.
+//! An async runtime for Linux with tokio's API that reports why a task is not running.
 //!
-//! The API is that of tokio: `spawn`, channels and locks, timers, sockets, files, processes and
-//! signals have the same names and signatures. In addition, the runtime watches itself, also in
-//! release builds. It reports tasks that no waker can wake any more, deadlocks, blocked worker
-//! threads and unobserved panics. Each report has the line of the source and a fix. See
-//! [`inspect`].
+//! The API is tokio's: `spawn`, channels and locks, timers, sockets, files, processes and signals
+//! have the same names and signatures. The runtime also monitors itself, even in release builds. It
+//! reports deadlocks, blocked worker threads, unobserved panics, and tasks that nothing can wake
+//! any more. Each report names the source line and suggests a fix. See [`inspect`].
 //!
 //! # When to use it
 //!
 //! - Depend on `wakeful` for a new program, or for one whose dependencies do not need tokio's
 //!   runtime.
 //! - Patch `tokio` with the package in `crates/tokio` if a dependency needs tokio's runtime, such
-//!   as hyper or axum. `cargo wakeful test` does so for one command. Types of `wakeful` and `tokio`
-//!   are the same types then.
+//!   as hyper or axum. `cargo wakeful test` does so for one command. The patched package re-exports
+//!   wakeful, so the types of both crates are the same.
 //!
 //! Without the patch, a dependency that calls `tokio::spawn` or opens a tokio socket panics,
 //! because there is no tokio runtime.
@@ -63,8 +62,8 @@
 //! | [`fs`] | files and directories |
 //! | [`process`] | child processes |
 //! | [`signal`] | Ctrl-C and other signals |
-//! | [`inspect`] | reports, dumps, and a live page of the runtime |
-//! | [`sim`](mod@sim) | simulation: the same program in an order that a seed decides |
+//! | [`inspect`] | reports, dumps, and a live web page of the runtime |
+//! | [`sim`](mod@sim) | deterministic simulation: a seed decides the order in which tasks run |
 //!
 //! Macros: [`select!`], [`join!`], [`try_join!`], [`pin!`], and the attributes
 //! [`#[main]`](macro@main), [`#[test]`](macro@test) and [`#[sim]`](macro@crate::sim).
@@ -87,7 +86,7 @@
 //! | `fs` | files and directories |
 //! | `process` | child processes |
 //! | `signal` | signals, `ctrl_c` |
-//! | `page` | the live page in a browser |
+//! | `page` | the live web page |
 //! | `test-util` | `time::pause`, `advance` and `resume`, `Builder::start_paused` |
 //! | `parking_lot` | nothing; accepted because tokio has it |
 //!
@@ -103,10 +102,10 @@
 //! | `WAKEFUL_TEST_TIMEOUT` | time limit of each test, such as `30s` |
 //! | `WAKEFUL_REPORT` | which reports are delivered, `off`, `proven` or `all`, and how, `text` or `json` |
 //! | `WAKEFUL_REPORTS` | appends each report to this file |
-//! | `WAKEFUL_BACKTRACE` | `full`: the stacks of reports show the frames of libraries |
-//! | `WAKEFUL_SIM_SEED` | runs this seed of a simulation alone |
-//! | `WAKEFUL_SIM_SEEDS` | the seeds of every search by simulation |
-//! | `WAKEFUL_SIM_REPLAY` | repeats a shrunk failure of a simulation |
+//! | `WAKEFUL_BACKTRACE` | `full`: stacks in reports include library frames |
+//! | `WAKEFUL_SIM_SEED` | runs simulations with this seed only |
+//! | `WAKEFUL_SIM_SEEDS` | the seeds that each simulation search tries |
+//! | `WAKEFUL_SIM_REPLAY` | replays a shrunk simulation failure |
 //! | `WAKEFUL_FILE_BACKEND` | how file operations run: `auto`, `uring` or `pool` |
 //!
 //! `docs/CONFIGURATION.md` in the repository has the details. ARCHITECTURE.md draws how a task

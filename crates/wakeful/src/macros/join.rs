@@ -1,4 +1,5 @@
-//! `join!`: waits for several futures in one task; and the member list that `try_join!` shares.
+//! `join!`, which waits for several futures in one task; and the member list it shares with
+//! `try_join!`.
 //!
 //! `join!(a, b)` builds a list of [`MaybeDone`]s in the caller's frame, pins it there, and awaits a
 //! [`Join`] that borrows it. Each poll makes two passes over the list: from the member that is
@@ -15,7 +16,7 @@ use super::list::{List, Visit};
 
 /// Waits for several futures concurrently and returns their outputs as a tuple.
 ///
-/// The futures run on the current task: concurrently, but not in parallel. So they may borrow from
+/// All futures run on the current task: concurrently, but not in parallel. So they may borrow from
 /// the surrounding function, and a future that blocks the thread delays the others. To use several
 /// threads, spawn tasks and join their handles.
 ///
@@ -27,11 +28,11 @@ use super::list::{List, Visit};
 ///
 /// # Fairness
 ///
-/// Each poll of the task starts with the next future of the list: the first, then the second, and
-/// so on. So a future that uses up the task's budget cannot starve the others.
+/// Each poll of the task starts with a different future, in rotation. So a future that uses up the
+/// task's budget cannot starve the others.
 ///
-/// `biased;` in front turns this off: every poll polls the futures in the written order. That saves
-/// a counter. A busy future must then not precede one that must not starve.
+/// `biased;` as the first token turns this off: every poll polls the futures in the written order.
+/// This saves a counter. Put a future that is often busy after those that must not starve.
 ///
 /// # Cancel safety
 ///
@@ -73,7 +74,7 @@ macro_rules! join {
     };
 }
 
-/// Names each future of a `join!`, builds the list, awaits it and takes it apart.
+/// Names each future of a `join!`, builds the list, awaits it and extracts the outputs.
 ///
 /// Every name is `member`. Each comes from its own expansion, so macro hygiene makes them different
 /// variables.
@@ -152,7 +153,7 @@ impl<F: Future> MaybeDone<F> {
         true
     }
 
-    /// Returns the output, if there is one that was not taken.
+    /// Returns the output, if the future has completed and the output was not taken.
     #[inline]
     pub(super) fn output(self: Pin<&mut Self>) -> Option<&mut F::Output> {
         match self.project() {

@@ -49,7 +49,7 @@ macro_rules! lists {
         }
 
         impl<$($T,)+ $($Rest)?> $name<$($T,)+ $($Rest)?> {
-            /// Returns the elements, each pinned, and the rest of the list if there is one.
+            /// Splits the list into its elements, each pinned, and the rest of the list, if any.
             #[inline]
             pub fn split(self: Pin<&mut Self>) -> ($(Pin<&mut $T>,)+ $(Pin<&mut $Rest>,)?) {
                 let me = self.project();

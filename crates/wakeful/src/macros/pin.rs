@@ -1,10 +1,10 @@
-//! `pin!`: pins values in the frame of the caller.
+//! `pin!`, which pins values in the caller's frame.
 
 /// Pins one or more values in the current frame and rebinds each name to the pinned reference.
 ///
 /// A future from an `async fn` or an `async` block must not move once it has been polled. Awaiting
-/// it by value takes care of that. Polling it through a reference, as a `select!` in a loop does,
-/// needs a pinned future. `pin!` pins without an allocation: the value stays in the caller's frame,
+/// a future by value pins it. Polling it through a reference, as a `select!` in a loop does, needs
+/// a pinned future. `pin!` pins without an allocation: the value stays in the caller's frame,
 /// behind a `Pin<&mut T>` of the same name.
 ///
 /// The pinned references borrow from the frame and cannot leave it. To return or store a pinned
@@ -21,7 +21,7 @@
 /// let future = answer();
 /// wakeful::pin!(future);
 ///
-/// // `future` is a `Pin<&mut impl Future>` now, so it can be awaited by reference.
+/// // `future` is now a `Pin<&mut impl Future>`, so it can be awaited by reference.
 /// assert_eq!((&mut future).await, 42);
 /// # });
 /// ```

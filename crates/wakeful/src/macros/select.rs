@@ -1,11 +1,11 @@
-//! `select!`: waits for several futures in one task and continues with the first whose output
-//! matches its pattern.
+//! `select!`, which waits for several futures and continues with the first whose output matches its
+//! pattern.
 //!
 //! The macro only parses. It evaluates the preconditions, then the future expressions, in the
 //! caller's body. It builds a typed list of the futures, each with a closure that checks the
-//! branch's pattern. It awaits a `Select` that owns the list. Then it matches the result against
-//! the patterns once more to run the handler. The list is dropped by then, so a handler may use
-//! what the futures borrowed.
+//! branch's pattern. It awaits a `Select` that owns the list. Then it matches the result against the
+//! patterns once more to run the handler. The list has been dropped by this time, so a handler may
+//! use what the futures borrowed.
 //!
 //! ```text
 //! select! { x = a() => f(x), Some(y) = b(), if c => g(y), else => h() }
@@ -21,8 +21,7 @@
 //!
 //! The lists are in `list.rs`, the polling is in `select_future.rs`.
 
-/// Waits for several futures concurrently, runs the handler of the first that is ready, and drops
-/// the others.
+/// Waits for several futures concurrently, and runs the handler of the first that is ready.
 ///
 /// ```text
 /// select! {
@@ -33,11 +32,11 @@
 /// }
 /// ```
 ///
-/// The futures run on the current task: concurrently, not in parallel, and they may borrow from the
-/// surrounding function. The value of the handler that ran is the value of `select!`; all handlers
-/// have the same type. A handler is ordinary code of the surrounding function: it may `.await`,
-/// `return`, use `?`, and `break` or `continue` a loop around the `select!`. A handler that is a
-/// block needs no comma.
+/// The other futures are dropped. All futures run on the current task: concurrently, not in
+/// parallel, and they may borrow from the surrounding function. `select!` evaluates to the value of
+/// the handler that ran; all handlers have the same type. A handler is ordinary code of the
+/// surrounding function: it may `.await`, `return`, use `?`, and `break` or `continue` a loop around
+/// the `select!`. A handler that is a block needs no comma.
 ///
 /// ```
 /// # futures::executor::block_on(async {
@@ -54,7 +53,7 @@
 /// # Evaluation order
 ///
 /// 1. All conditions are evaluated. A branch whose condition is false is *disabled*.
-/// 2. All future expressions are evaluated, also those of disabled branches, whose futures are
+/// 2. All future expressions are evaluated, including those of disabled branches, whose futures are
 ///    never polled. Any [`IntoFuture`](core::future::IntoFuture) is accepted.
 /// 3. The enabled futures are polled until one is ready. If its output matches the branch's
 ///    pattern, the branch wins. Otherwise the output is dropped, the branch is disabled, and
@@ -72,13 +71,13 @@
 /// # Fairness
 ///
 /// If several futures are ready at once, the future that is polled first wins. By default, each poll
-/// starts with a random branch, so that in a loop each branch gets its share however busy the
-/// others are. The random numbers come from the runtime;
+/// starts with a random branch, so that in a loop no branch starves, however busy the others are.
+/// The random numbers come from the runtime;
 /// [`Builder::rng_seed`](crate::runtime::Builder::rng_seed) seeds them.
 ///
-/// With `biased;` in front, the branches are polled in the written order. Use it if the order
-/// carries meaning, such as "shutdown before more work", or to save the random number. A branch
-/// that is always ready must then not precede one that must not starve.
+/// With `biased;` as the first token, the branches are polled in the written order. Use it if the
+/// order matters, such as "shutdown before more work", or to save the random number. Put a branch
+/// that is often ready after those that must not starve.
 ///
 /// ```
 /// # futures::executor::block_on(async {
@@ -97,10 +96,10 @@
 ///
 /// # Cancel safety
 ///
-/// A future that loses is dropped before it completes. Whether data is lost depends on the future.
-/// Receiving from a channel is cancel safe: a message that was not returned is still in the
-/// channel. A future that has read half of a line into its own buffer loses that half. The
-/// documentation of each operation has a section "Cancel safety".
+/// A losing future is dropped before it completes. Whether data is lost depends on the future.
+/// Receiving from a channel is cancel safe: a message that was not returned is still in the channel.
+/// A future that has read half of a line into its own buffer loses that half. The documentation of
+/// each operation has a "Cancel safety" section.
 ///
 /// To continue the same future in the next iteration, create it outside of the loop, pin it, and
 /// select on a reference:
@@ -192,9 +191,9 @@ macro_rules! select {
 
 /// Parses the branches, one per expansion.
 ///
-/// Arguments: whether it is biased; the branches so far; one `_` for each of them; the rest to
-/// parse. Every future is named `future`. Each name comes from its own expansion, so macro hygiene
-/// makes them different variables.
+/// Arguments: whether the order is biased; the branches so far; one `_` for each of them; the rest
+/// to parse. Every future is named `future`. Each name comes from its own expansion, so macro
+/// hygiene makes them different variables.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select_parse {
@@ -239,7 +238,7 @@ macro_rules! __select_parse {
 ///
 /// Whether an output matches is tested by a match guard that records the match and then returns
 /// false. An arm whose guard is false binds nothing. So the pattern may move or use `ref mut`, and
-/// the output is still whole. The arm itself never runs.
+/// the output stays intact. The arm itself never runs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select_emit {

@@ -4,13 +4,13 @@
 //! list: `Here(output)`, `Later(Here(output))`, and so on. The end is `Later(Later(AllDisabled))`.
 //! The matcher closure of each branch wraps its output in one step.
 //!
-//! A branch is *disabled* if its precondition was false, and once its future has completed. So a
+//! A branch is *disabled* if its precondition was false, or once its future has completed. So a
 //! future is never polled after completion, even if its output did not match the pattern. One bit
 //! per branch records this.
 //!
 //! Fairness: each poll makes at most two passes over the list, front to back. The first pass polls
-//! the enabled branches from a random one to the end, the second those before it. That is a
-//! rotation without an index to dispatch on.
+//! the enabled branches from a random one to the end, the second those before it. This rotates the
+//! start without dispatching on an index.
 
 use core::ops::ControlFlow;
 use core::pin::Pin;
@@ -21,7 +21,7 @@ use pin_project_lite::pin_project;
 use super::list::{List, Visit};
 use super::support::{branch_won, last_final_result, poll_budget_available, thread_rng_n};
 
-/// The result of a [`Select`]: the output of the first branch of the list, or a result further on.
+/// The result of a [`Select`]: the output of the list's first branch, or the result of the rest.
 pub enum Selected<T, Rest> {
     /// The first branch won.
     Here(T),
@@ -29,7 +29,7 @@ pub enum Selected<T, Rest> {
     Later(Rest),
 }
 
-/// The result of a [`Select`] without enabled branches; stands after the last branch.
+/// The result of a [`Select`] without enabled branches; terminates the list of results.
 pub struct AllDisabled;
 
 /// Collects the preconditions in the order of the branches.
@@ -137,7 +137,7 @@ pin_project! {
     pub struct Select<L, OnAllDisabled> {
         #[pin]
         branches: L,
-        // Creates the result for the case that all branches are disabled.
+        // Creates the result to return if all branches are disabled.
         all_disabled: OnAllDisabled,
         // One bit for each branch that must not be polled (again).
         disabled: u64,
@@ -147,7 +147,7 @@ pin_project! {
 }
 
 impl<L, OnAllDisabled> Select<L, OnAllDisabled> {
-    /// Creates a future that waits for the first of `branches` that matches its pattern.
+    /// Creates a future that waits for the first of `branches` whose output matches its pattern.
     #[inline]
     pub fn new<Out>(
         biased: bool,
@@ -175,8 +175,8 @@ where
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Out> {
-        // Without budget, the futures that honor it would all be pending, and those that ignore it
-        // would always win.
+        // Without budget, the futures that honor the budget would all be pending, and those that
+        // ignore it would always win.
         ready!(poll_budget_available(cx));
 
         let mut me = self.project();

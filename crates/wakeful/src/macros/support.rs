@@ -29,7 +29,7 @@ pub fn last_final_result() -> u32 {
     crate::task::futile::last_result()
 }
 
-/// Tells that a branch has won. `before` is the last final result before its poll.
+/// Records that a branch has won. `before` is the last final result before its poll.
 #[inline]
 pub fn branch_won(before: u32) {
     crate::task::futile::branch_won(before);

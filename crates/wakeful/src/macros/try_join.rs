@@ -1,6 +1,6 @@
-//! `try_join!`: waits for several futures in one task until all succeed or one fails.
+//! `try_join!`, which waits for several futures until all succeed or one fails.
 //!
-//! The list is the one of `join.rs`.
+//! The list of members is the one in `join.rs`.
 
 use core::marker::PhantomData;
 use core::ops::{ControlFlow, Range};
@@ -17,7 +17,7 @@ use super::list::{List, Visit};
 /// completed are dropped, which cancels them.
 ///
 /// The futures run on the current task and are stored in the caller's frame, as with
-/// [`join!`](crate::join). Each poll starts with the next future of the list, unless the list
+/// [`join!`](crate::join). Each poll starts with a different future, in rotation, unless the list
 /// begins with `biased;`. If two futures fail in the same poll, the result is the error of the one
 /// that was polled first.
 ///
@@ -36,9 +36,8 @@ use super::list::{List, Visit};
 /// # });
 /// ```
 ///
-/// The handle of a spawned task wraps the task's output in a `Result` of its own. That is an error
-/// if the task panicked or was cancelled. To stop at the first error of either kind, flatten the
-/// two:
+/// The handle of a spawned task wraps the task's output in another `Result`, which is an error if
+/// the task panicked or was cancelled. To stop at the first error of either kind, flatten the two:
 ///
 /// ```
 /// # use std::future::{Future, ready};
@@ -74,7 +73,7 @@ macro_rules! try_join {
     };
 }
 
-/// Names each future of a `try_join!`, builds the list, awaits it and takes the values out.
+/// Names each future of a `try_join!`, builds the list, awaits it and extracts the values.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __try_join {

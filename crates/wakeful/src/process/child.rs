@@ -12,8 +12,9 @@ use std::task::Poll;
 
 /// A child process, started by a [`Command`](super::Command).
 ///
-/// Dropping it does not end the process, unless [`kill_on_drop`](super::Command::kill_on_drop) is
-/// set. The runtime reaps the process in either case.
+/// Dropping the `Child` does not kill the process, unless
+/// [`kill_on_drop`](super::Command::kill_on_drop) is set. The runtime reaps the process in either
+/// case.
 ///
 /// # Examples
 ///
@@ -30,11 +31,11 @@ use std::task::Poll;
 #[derive(Debug)]
 pub struct Child {
     state: State,
-    /// The write end of the child's standard input, if it is a pipe.
+    /// The write end of the child's standard input, if piped.
     pub stdin: Option<ChildStdin>,
-    /// The read end of the child's standard output, if it is a pipe.
+    /// The read end of the child's standard output, if piped.
     pub stdout: Option<ChildStdout>,
-    /// The read end of the child's standard error, if it is a pipe.
+    /// The read end of the child's standard error, if piped.
     pub stderr: Option<ChildStderr>,
 }
 
@@ -68,10 +69,10 @@ impl Child {
         }
     }
 
-    /// Returns the process id, or `None` once [`wait`](Self::wait) or [`try_wait`](Self::try_wait)
-    /// has returned the exit status.
+    /// Returns the process id, or `None` once the exit status was returned.
     ///
-    /// After that, the kernel may have given the id to another process.
+    /// [`wait`](Self::wait) and [`try_wait`](Self::try_wait) return the exit status. After that,
+    /// the kernel may have given the id to another process.
     ///
     /// # Examples
     ///
@@ -161,9 +162,9 @@ impl Child {
     /// Further calls return the same status.
     ///
     /// Closes the child's standard input first, if it is still in [`stdin`](Self::stdin). Otherwise
-    /// a child that reads its input to the end would wait for this process, and this process for
-    /// the child. Take the pipe out of `stdin` to keep it open. A child can also block on writing
-    /// to a full output pipe; use [`wait_with_output`](Self::wait_with_output) to read meanwhile.
+    /// a child that reads its input to the end would deadlock with this process. Take the pipe out
+    /// of `stdin` to keep it open. A child can also block on writing to a full output pipe; to read
+    /// while waiting, use [`wait_with_output`](Self::wait_with_output).
     ///
     /// # Errors
     ///

@@ -43,15 +43,15 @@
 //!
 //! # Dropping a child
 //!
-//! Dropping a [`Child`] does not end the process, unless [`kill_on_drop`](Command::kill_on_drop) is
-//! set. The runtime reaps the process when it exits, so that it does not stay a zombie. A child
+//! Dropping a [`Child`] does not kill the process, unless [`kill_on_drop`](Command::kill_on_drop)
+//! is set. The runtime reaps the process when it exits, so that it does not stay a zombie. A child
 //! that outlives its runtime is reaped when the program next starts or waits for a child process on
 //! any runtime.
 
-// A `Child` has a `reaper::RunningChild` until its exit status is known. That waits for a pidfd,
-// which the runtime's poller watches, or, if the kernel has none, for SIGCHLD. The poller or the
-// signal driver wakes the waiting task. For a child that was dropped, it wakes a
-// `reaper::OrphanChild`, which reaps the process.
+// A `Child` owns a `reaper::RunningChild` until its exit status is known. The `RunningChild` waits
+// for a pidfd, which the runtime's poller watches, or for SIGCHLD if the kernel has no pidfds. The
+// poller or the signal driver wakes the waiting task. If the `Child` was dropped, a
+// `reaper::OrphanChild` is woken instead, which reaps the process.
 #![allow(unsafe_code)]
 
 mod child;

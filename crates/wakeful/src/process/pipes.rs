@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 /// The write end of a child's standard input.
 ///
-/// Dropping it closes the pipe: the child reaches the end of its input. Write with the methods of
+/// Dropping it closes the pipe, so that the child reads end-of-file. Write with the methods of
 /// [`AsyncWriteExt`](crate::io::AsyncWriteExt).
 ///
 /// # Examples
@@ -95,7 +95,7 @@ fn nonblocking(fd: OwnedFd) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Implements the methods that all three ends have.
+/// Implements the methods common to all three ends.
 macro_rules! ends {
     ($($end:ident: $pipe:ident;)+) => {$(
         impl $end {
@@ -134,7 +134,7 @@ macro_rules! ends {
                 Ok(Self { pipe: pipe::$pipe::from_owned_fd_unchecked(fd)? })
             }
 
-            /// Returns the descriptor, in blocking mode.
+            /// Converts into an owned descriptor, in blocking mode.
             ///
             /// # Errors
             ///

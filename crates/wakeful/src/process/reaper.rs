@@ -1,4 +1,5 @@
-//! The process reaper: learns that child processes have exited, with or without a waiting task.
+//! The process reaper, which detects that child processes have exited, with or without a waiting
+//! task.
 //!
 //! [`RunningChild`] is a child whose exit status is not known yet. If it is dropped, an
 //! [`OrphanChild`] waits for the exit in place of a task. If the runtime shuts down first, the
@@ -22,7 +23,7 @@ use std::process::{Child, ExitStatus};
 use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker, ready};
 
-/// The source of notifications that a process may have exited.
+/// A source of notifications that a process may have exited.
 #[derive(Debug)]
 enum ExitNotifier {
     /// A pidfd, which is readable once the process has exited.
@@ -129,7 +130,7 @@ impl RunningChild {
         self.child().try_wait()
     }
 
-    /// Polls until the process has exited. Only the task of the last call is woken.
+    /// Polls until the process has exited. Only the task of the most recent call is woken.
     pub(super) fn poll_exit(
         &mut self,
         cx: &mut Context<'_>,

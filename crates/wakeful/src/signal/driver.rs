@@ -1,4 +1,5 @@
-//! The signal driver of one runtime: takes signals from the handlers to the listening tasks.
+//! The signal driver of one runtime, which forwards signals from the handlers to the listening
+//! tasks.
 //!
 //! Actors: a *handler* runs on whatever thread the kernel interrupts, and may do almost nothing
 //! there. The *driver* is woken by the runtime's poller. *Listeners* are tasks that wait for a kind
@@ -9,7 +10,7 @@
 //!   handler: set pending, write to wake_fd ──► poller ──► wake() ──► deliver() ──► listeners
 //! ```
 //!
-//! The rules of handlers and the driver are in `event.rs`.
+//! The rules for handlers and the driver are in `event.rs`.
 //!
 //! A listener stores the number of deliveries at its creation. A signal that arrived earlier, but
 //! after the last poll of the poller, is still delivered to it. So a loop over `ctrl_c` on a busy
@@ -45,7 +46,7 @@ pub(super) struct SignalDriver {
     delivery: RerunGate,
 }
 
-/// The drivers of all runtimes, because signals concern the whole process.
+/// The drivers of all runtimes. Signals are delivered to the process, so each driver is notified.
 static DRIVERS: std::sync::Mutex<Vec<Arc<SignalDriver>>> = std::sync::Mutex::new(Vec::new());
 
 fn drivers() -> MutexGuard<'static, Vec<Arc<SignalDriver>>> {
@@ -82,7 +83,7 @@ impl SignalDriver {
         Ok(driver)
     }
 
-    /// Returns the event of a signal number, and installs a handler at the first call.
+    /// Returns the event of a signal number, installing a handler on the first call.
     pub(super) fn event_for(&self, number: c_int) -> io::Result<Arc<SignalEvent>> {
         let mut events = self.events.lock();
         if let Some((event, _)) = events.get(&number) {

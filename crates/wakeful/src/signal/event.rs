@@ -4,8 +4,8 @@
 //! - SIGNAL-1. A handler sets `pending` before it writes to the wake_fd. The driver drains the
 //!   wake_fd before it reads `pending`. So a signal that the driver does not see makes the wake_fd
 //!   readable again.
-//! - SIGNAL-2. A handler touches only its [`SignalEvent`] and the wake_fd, which live as long as
-//!   the handler is registered. It uses only atomic operations and one `write`, which are
+//! - SIGNAL-2. A handler touches only its [`SignalEvent`] and the wake_fd, which outlive the
+//!   handler's registration. It uses only atomic operations and one `write`, which are
 //!   async-signal-safe.
 //!
 //! Several signals that arrive before the driver drains the wake_fd are delivered as one.
@@ -13,12 +13,12 @@
 use crate::sys::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use crate::wait::wait_counter::{NotEqual, WaitCounter};
 
-/// The bit of `deliveries` that says that nothing is delivered any more.
+/// The bit of `deliveries` that marks the event as closed: no further signals are delivered.
 pub(super) const CLOSED: u64 = 1 << 62;
 
 /// The state of one kind of signal on one runtime.
 pub(super) struct SignalEvent {
-    /// A signal arrived that was not delivered yet (SIGNAL-1).
+    /// Whether a signal has arrived that was not delivered yet (SIGNAL-1).
     pending: AtomicBool,
     /// The number of deliveries, and [`CLOSED`].
     pub(super) deliveries: WaitCounter<NotEqual>,
@@ -43,7 +43,7 @@ impl SignalEvent {
         }
     }
 
-    /// Tells the listeners that there will be no more signals.
+    /// Closes the event and wakes the listeners: no further signals are delivered.
     pub(super) fn close(&self) {
         let moved = self.deliveries.set(CLOSED);
         self.deliveries.wake_waiters(moved);

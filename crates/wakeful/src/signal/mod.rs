@@ -5,8 +5,9 @@
 //! Any number of tasks in any number of runtimes may listen for the same signal, and each is
 //! notified. Signals of one kind that arrive before a task has polled again are delivered as one.
 //!
-//! The first listener for a kind replaces the default action of the process, for good. After the
-//! first [`ctrl_c`], Ctrl-C no longer ends the process, even if no task is waiting for it.
+//! The first listener for a kind permanently replaces the process's default action for that signal.
+//! After the first [`ctrl_c`], Ctrl-C no longer terminates the process, even if no task is waiting
+//! for it.
 //!
 //! # Examples
 //!
@@ -42,8 +43,8 @@ use std::panic::Location;
 
 /// Waits for Ctrl-C (`SIGINT`).
 ///
-/// The process listens from the first poll of the future on. From then on, Ctrl-C does not end the
-/// process any more.
+/// The first poll of the future installs the signal handler. From then on, Ctrl-C no longer
+/// terminates the process, even if no task waits for it.
 ///
 /// # Errors
 ///
@@ -56,8 +57,8 @@ use std::panic::Location;
 ///
 /// # Cancel safety
 ///
-/// A signal that arrives after the first poll is lost if the future is dropped. To miss none, keep
-/// a [`unix::Signal`].
+/// A signal that arrives after the first poll is lost if the future is dropped. To receive every
+/// signal, keep a [`unix::Signal`].
 ///
 /// # Examples
 ///

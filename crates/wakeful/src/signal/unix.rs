@@ -1,4 +1,4 @@
-//! Signals by kind: [`signal`] and [`SignalKind`].
+//! Signal kinds and listeners: [`SignalKind`], [`signal`] and [`Signal`].
 
 use super::driver::SignalDriver;
 use super::event::{CLOSED, SignalEvent};
@@ -68,7 +68,7 @@ kinds! {
 }
 
 impl SignalKind {
-    /// Returns the kind with a signal number.
+    /// Creates a kind from a signal number.
     ///
     /// Use it for kinds without a constructor, such as real-time signals.
     ///
@@ -140,16 +140,16 @@ pub struct Signal {
 impl UnwindSafe for Signal {}
 impl RefUnwindSafe for Signal {}
 
-/// Listens for signals of a kind, on the current runtime.
+/// Creates a listener for signals of a kind, on the current runtime.
 ///
 /// Several listeners may listen for one kind, and each receives every signal. The first listener
-/// for a kind in the process replaces the default action of that signal, for good.
+/// for a kind in the process permanently replaces the default action of that signal.
 ///
 /// # Errors
 ///
 /// Returns an error of kind [`Other`](io::ErrorKind::Other) for `SIGKILL`, `SIGSTOP`, `SIGILL`,
-/// `SIGFPE`, `SIGSEGV`, and for numbers without a signal. Returns the kernel's error if it refuses,
-/// as it does for signals that the C library reserves.
+/// `SIGFPE`, `SIGSEGV`, and for numbers without a signal. Returns the kernel's error if it rejects
+/// the handler, as it does for signals that the C library reserves.
 ///
 /// # Panics
 ///
@@ -223,7 +223,7 @@ impl Signal {
 
     /// Polls for the next signal; see [`recv`](Self::recv).
     ///
-    /// Only the task of the last call is woken.
+    /// Only the task of the most recent call is woken.
     ///
     /// # Examples
     ///

@@ -9,8 +9,8 @@ use std::time::Duration;
 ///
 /// A paused clock moves only in two ways. [`advance`] moves it explicitly. And when the runtime has
 /// nothing to run, the clock jumps to the next timer, unless a
-/// [`spawn_blocking`](crate::task::spawn_blocking) closure is running. A test about minutes then
-/// takes no time.
+/// [`spawn_blocking`](crate::task::spawn_blocking) closure is running. A test that spans minutes
+/// then finishes at once.
 ///
 /// In a simulation the clock always moves in these two ways only, so `pause` and [`resume`] have no
 /// effect there.
@@ -77,8 +77,8 @@ pub fn resume() {
 /// Yields once afterwards, so tasks that the timers woke may have run when this returns. It does
 /// not wait until they are done.
 ///
-/// In a simulation it moves the clock of the calling host. The other hosts and the network do not
-/// notice.
+/// In a simulation it moves the clock of the calling host. Other hosts and the network are not
+/// affected.
 ///
 /// # Panics
 ///

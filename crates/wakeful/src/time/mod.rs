@@ -5,7 +5,7 @@
 //! - [`timeout`] and [`timeout_at`] bound how long a future may take.
 //! - [`Instant`] is a point in time on the clock of the current runtime.
 //! - `pause`, `resume` and `advance` control the clock of a current-thread runtime, so that tests
-//!   about time take no time. They need the Cargo feature `test-util`.
+//!   need not wait in real time. They need the Cargo feature `test-util`.
 //!
 //! All timers need a runtime with timers enabled:
 //! [`Builder::enable_time`](crate::runtime::Builder::enable_time), which `#[wakeful::main]` and
@@ -15,7 +15,7 @@
 //!
 //! Deadlines are rounded up to a multiple of 1/16 ms, and a timer never fires early. A [`timeout`]
 //! measures from the call that created it, with an error of at most another 1/16 ms. The worker
-//! that polls a timer first owns it and fires it.
+//! that first polls a timer owns it and fires it.
 //!
 //! # Examples
 //!

@@ -11,7 +11,7 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     ///
-    /// Returns [`SendTimeoutError::Timeout`] if there was no capacity in time, and
+    /// Returns [`SendTimeoutError::Timeout`] if the channel had no capacity in time, and
     /// [`SendTimeoutError::Closed`] if the receiver was closed or dropped. Both contain the
     /// message.
     ///

@@ -130,7 +130,7 @@ enum SleepState {
     Reset,
     /// Registered with the timers of this owner.
     Registered(usize),
-    /// The timer of this owner has fired, and a poll has returned that.
+    /// The timer of this owner has fired, and a poll has returned `Ready`.
     Elapsed(usize),
 }
 
@@ -147,7 +147,7 @@ impl Sleep {
         Self { deadline, site, runtime, state: SleepState::Unregistered, entry: TimerEntry::new() }
     }
 
-    /// Creates a timer of `runtime`, for a caller that has already checked that it has timers.
+    /// Creates a timer on `runtime`; the caller has checked that timers are enabled.
     pub(super) fn with_runtime(
         runtime: Arc<RuntimeRef>,
         deadline: Instant,

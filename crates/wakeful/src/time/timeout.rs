@@ -16,8 +16,8 @@ use std::time::Duration;
 
 /// Runs `future` for at most `duration`.
 ///
-/// Returns the future's output, or [`Elapsed`] if the time is up first. The future is dropped with
-/// the `Timeout`, which cancels it.
+/// Returns the future's output, or [`Elapsed`] if the time runs out first. The future is dropped
+/// with the `Timeout`, which cancels it.
 ///
 /// Each poll polls the future before it checks the clock, so a future that is ready wins even if it
 /// is late. A future that is ready at its first poll creates no timer.
@@ -91,7 +91,7 @@ where
 ///
 /// let deadline = Instant::now() + Duration::from_millis(30);
 /// for _ in 0..2 {
-///     // Each step may use what the steps before it left over.
+///     // Each step may use the time that earlier steps left over.
 ///     timeout_at(deadline, sleep(Duration::from_millis(10))).await.unwrap();
 /// }
 /// assert!(timeout_at(deadline, sleep(Duration::from_millis(20))).await.is_err());
@@ -256,7 +256,7 @@ impl<T: Future> Future for Timeout<T> {
     }
 }
 
-/// Polls the timer; without a budget if the inner future has used it up.
+/// Polls the timer, ignoring the budget if the inner future has exhausted it.
 ///
 /// Otherwise a future that always exhausts the budget would never time out.
 #[inline(never)]

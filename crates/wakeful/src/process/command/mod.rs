@@ -9,8 +9,8 @@ use std::process::{Command as StdCommand, Stdio};
 
 /// A builder for child processes: program, arguments, environment, directory and standard streams.
 ///
-/// The methods are those of [`std::process::Command`]. [`spawn`](Self::spawn),
-/// [`status`](Self::status) and [`output`](Self::output) can be called several times.
+/// The methods mirror [`std::process::Command`]. [`spawn`](Self::spawn), [`status`](Self::status)
+/// and [`output`](Self::output) can be called several times.
 ///
 /// # Examples
 ///
@@ -100,7 +100,7 @@ impl Command {
 
     /// Adds an argument.
     ///
-    /// The child sees it as one argument, whatever characters it contains: no shell splits it.
+    /// The child receives it as a single argument, even if it contains spaces: no shell splits it.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! Starting the child process of a [`Command`].
+//! Starting child processes: `spawn`, `spawn_with`, `status` and `output` of [`Command`].
 
 use super::Command;
 use crate::process::Child;
@@ -39,9 +39,10 @@ impl Command {
         self.spawn_with(StdCommand::spawn)
     }
 
-    /// Starts the process with a function of the caller.
+    /// Starts the process by calling `with` with the [`std::process::Command`].
     ///
-    /// Use this to start the [`std::process::Command`] in a special way.
+    /// Use this if the process cannot be started with [`std::process::Command::spawn`], for example
+    /// through an extension trait.
     ///
     /// # Errors
     ///
@@ -82,7 +83,7 @@ impl Command {
     /// Starts the process and waits until it exits.
     ///
     /// The process starts with this call, not with the first poll. Standard streams that are pipes
-    /// are closed at once. Dropping the future does not end the process, unless
+    /// are closed at once. Dropping the future does not kill the process, unless
     /// [`kill_on_drop`](Self::kill_on_drop) is set.
     ///
     /// # Errors
@@ -96,8 +97,8 @@ impl Command {
     ///
     /// # Cancel safety
     ///
-    /// Not cancel safe. If the future is dropped, the exit status is lost, and the process runs on
-    /// unless [`kill_on_drop`](Self::kill_on_drop) is set.
+    /// Not cancel safe. If the future is dropped, the exit status is lost, and the process keeps
+    /// running unless [`kill_on_drop`](Self::kill_on_drop) is set.
     ///
     /// # Examples
     ///
@@ -122,10 +123,10 @@ impl Command {
 
     /// Starts the process, waits until it exits, and collects its output.
     ///
-    /// The output is that of standard output and standard error.
+    /// Both standard output and standard error are collected.
     ///
-    /// The process starts with this call, not with the first poll. Dropping the future does not end
-    /// the process, unless [`kill_on_drop`](Self::kill_on_drop) is set.
+    /// The process starts with this call, not with the first poll. Dropping the future does not
+    /// kill the process, unless [`kill_on_drop`](Self::kill_on_drop) is set.
     ///
     /// # Errors
     ///
@@ -138,7 +139,7 @@ impl Command {
     ///
     /// # Cancel safety
     ///
-    /// Not cancel safe. If the future is dropped, the output is lost, and the process runs on
+    /// Not cancel safe. If the future is dropped, the output is lost, and the process keeps running
     /// unless [`kill_on_drop`](Self::kill_on_drop) is set.
     ///
     /// # Examples

@@ -1,4 +1,4 @@
-//! Settings of a [`Command`] that only Unix has: user, group, `pre_exec`.
+//! Unix-specific settings of a [`Command`]: user, group, `pre_exec`.
 
 use super::Command;
 use std::ffi::OsStr;
@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 impl Command {
     /// Sets the user that the child runs as.
     ///
-    /// If the kernel refuses, [`spawn`](Self::spawn) returns its error and the child is not
+    /// If the kernel denies this, [`spawn`](Self::spawn) returns its error and the child is not
     /// started.
     ///
     /// # Examples
@@ -32,7 +32,7 @@ impl Command {
 
     /// Sets the group that the child runs as.
     ///
-    /// If the kernel refuses, [`spawn`](Self::spawn) returns its error and the child is not
+    /// If the kernel denies this, [`spawn`](Self::spawn) returns its error and the child is not
     /// started.
     ///
     /// # Examples
@@ -52,7 +52,7 @@ impl Command {
         self
     }
 
-    /// Sets the zeroth argument of the child: the name that it sees for itself.
+    /// Sets the zeroth argument of the child, by default the name of the program.
     ///
     /// # Examples
     ///
@@ -80,7 +80,7 @@ impl Command {
     ///
     /// # Safety
     ///
-    /// The contract is that of [`std::os::unix::process::CommandExt::pre_exec`]. The child is a
+    /// The contract of [`std::os::unix::process::CommandExt::pre_exec`] applies. The child is a
     /// copy of this process with one thread, in which only async-signal-safe functions may be
     /// called. `f` must not allocate memory or acquire a lock.
     ///

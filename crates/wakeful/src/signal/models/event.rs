@@ -21,13 +21,12 @@ impl ModelDriver {
         Arc::new(Self { event: SignalEvent::new(), wake_fd: AtomicU64::new(0) })
     }
 
-    /// Does what a signal handler does.
+    /// Acts as a signal handler.
     fn handle(&self) {
         self.event.notify(|| _ = self.wake_fd.fetch_add(1, AcqRel));
     }
 
-    /// Does what the driver does when the poller wakes it. Returns whether the wake_fd was
-    /// readable.
+    /// Acts as the driver when the poller wakes it. Returns whether the wake_fd was readable.
     fn poll_wake_fd(&self) -> bool {
         let was_signalled = self.wake_fd.swap(0, AcqRel) > 0;
         if was_signalled {
