@@ -10,7 +10,7 @@ mod catalogue;
 
 use catalogue::{CATALOGUE, Entry, Twin};
 
-/// Searches of a bug, each from another first seed.
+/// The number of searches of a bug, each from another first seed.
 const SEARCHES: u64 = 20;
 
 fn entry(name: &str) -> &'static Entry {
@@ -23,8 +23,8 @@ fn search(entry: &'static Entry, first_seed: u64) -> ExploreError {
     found.expect_err("the bug is found within the stated number of seeds")
 }
 
-/// Asserts that every search finds the bug, as a failure of one of these kinds, and that the first one
-/// shrinks it to at most this number of choices.
+/// Asserts that every search finds the bug, as a failure of one of these kinds, and that the first
+/// search shrinks it to at most `choices` choices.
 #[track_caller]
 fn assert_found(name: &str, kinds: &[FailureKind], choices: usize) {
     let entry = entry(name);
@@ -58,7 +58,7 @@ fn assert_silent(name: &str) {
 
 macro_rules! tests {
     ($($name:ident: $($kind:ident)|+, $choices:literal;)+) => {
-        /// Every bug of the catalogue has its tests.
+        /// Every bug of the catalogue has a test.
         #[test]
         fn the_catalogue_is_complete() {
             let tested = [$(stringify!($name)),+];
@@ -96,7 +96,7 @@ tests! {
     retry_storm: Eventually, 2;
 }
 
-/// Set in a child process to the bug and the seed to run.
+/// Set in a child process, to the bug and the seed to run.
 const CHILD: &str = "WAKEFUL_TEST_SIM_CHILD";
 
 /// Returns the hash, the choices and the text of a run.
@@ -109,8 +109,8 @@ fn run_buggy(name: &str, seed: u64) -> Outcome {
     Simulation::new(seed).run(|sim| (entry.program)(sim, Twin::Buggy))
 }
 
-/// Asserts that the first failing seed of a bug is the same run in new processes: three, or as many as
-/// `WAKEFUL_REPLAYS` says.
+/// Asserts that the first failing seed of a bug is the same run in new processes. `WAKEFUL_REPLAYS`
+/// sets their number, three by default.
 #[track_caller]
 fn assert_replays(test: &str, name: &str) {
     if let Ok(seed) = std::env::var(CHILD) {

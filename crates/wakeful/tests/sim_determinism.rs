@@ -1,4 +1,4 @@
-//! Equal seeds give equal runs: in one process, and in others with other addresses.
+//! Equal seeds give equal runs, in one process and in other processes with other addresses.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ fn another_number_of_choices_is_told_with_its_place() {
     assert!(difference.contains("step ") && difference.contains("host "), "{difference}");
 }
 
-/// Set in the child process to the seed to run.
+/// Set in the child process, to the seed to run.
 const CHILD: &str = "WAKEFUL_TEST_SIM_CHILD";
 
 #[test]
@@ -116,7 +116,7 @@ fn another_process_gives_the_same_hash() {
     }
 }
 
-/// Two tasks wait for each other's locks, and others for events that never come.
+/// Two tasks wait for each other's locks, and other tasks for events that never happen.
 async fn stuck(_sim: Sim) {
     let (a, b) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
     let never = Arc::new((Notify::new(), Notify::new()));

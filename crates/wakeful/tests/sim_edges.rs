@@ -1,4 +1,4 @@
-//! Simulations at their edges: panics outside of tasks, limits, deadlines, leaks and foreign threads.
+//! Edge cases of simulations: panics outside of tasks, limits, deadlines, leaks and foreign threads.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// Runs the program with several seeds, each of which has to fail in this way and with this text.
+/// Runs the program with several seeds, each of which must fail with this kind and this text.
 fn fails<F, Fut>(kind: FailureKind, part: &str, program: F)
 where
     F: Fn(Sim) -> Fut + Clone + Send + 'static,

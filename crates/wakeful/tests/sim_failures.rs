@@ -1,4 +1,4 @@
-//! Every way in which a simulated run fails, and what the failure says.
+//! Every kind of failure of a simulated run, and its text.
 
 use std::sync::{Arc, mpsc};
 use std::task::Poll;
@@ -10,7 +10,8 @@ use wakeful::time::sleep;
 
 const SEEDS: u64 = 20;
 
-/// Runs the program with several seeds, each of which has to fail in this way. Returns the texts.
+/// Runs the program with several seeds, each of which must fail with this kind. Returns the
+/// texts.
 fn fails<F, Fut>(kind: FailureKind, program: F) -> Vec<String>
 where
     F: Fn(Sim) -> Fut + Clone + Send + 'static,
@@ -37,7 +38,7 @@ fn all_contain(texts: &[String], parts: &[&str]) {
 #[test]
 fn a_panic_of_any_task() {
     let texts = fails(FailureKind::Panic, |_| async {
-        // The panic is a failure although the handle is awaited.
+        // The panic is a failure, although the handle is awaited.
         let _ = wakeful::spawn(async { panic!("planted") }).await;
     });
     all_contain(&texts, &["on host \"main\"", "panicked", "planted", "sim_failures.rs:"]);

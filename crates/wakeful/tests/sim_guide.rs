@@ -1,4 +1,4 @@
-//! The first example of docs/SIMULATION.md: the document quotes the program, and what it prints.
+//! The first example of docs/SIMULATION.md, which quotes the program and its output.
 
 use std::path::Path;
 use wakeful::sim::Explorer;
@@ -26,7 +26,7 @@ async fn payments_in_both_directions() {
 }
 // The document quotes the lines up to here.
 
-/// Replaces every word with a digit in it, and the path of this file.
+/// Replaces every word that has a digit, and the path of this file.
 fn masked(text: &str) -> String {
     let text = text.replace("crates/wakeful/tests/sim_guide.rs", "tests/bank.rs");
     let is_end = |char: char| char.is_whitespace() || ",():;=/".contains(char);
@@ -55,7 +55,7 @@ fn the_document_quotes_the_program_and_its_failure() {
     let error = explorer.run(|_sim| payments_in_both_directions()).unwrap_err();
     let text = error.to_string();
     let masked_document = masked(&document);
-    // The paths of the document are those of another test.
+    // The paths in the document belong to another test.
     let is_compared = |line: &&str| !line.contains("short:") && !line.contains("look:");
     for line in text.lines().filter(is_compared) {
         assert!(

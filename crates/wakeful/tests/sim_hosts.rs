@@ -1,4 +1,4 @@
-//! Hosts of a simulation: they are killed, restarted and paused, and their clocks go wrong.
+//! Hosts of a simulation: killed, restarted and paused, and with wrong clocks.
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ where
     }
 }
 
-/// Writes into the log when it is dropped, and tries to have an effect.
+/// A value whose destructor writes to the log, and tries to affect other hosts.
 struct Destructor {
     log: Arc<Mutex<Vec<String>>>,
     name: &'static str,

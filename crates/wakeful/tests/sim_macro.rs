@@ -1,4 +1,4 @@
-//! `#[wakeful::sim]`: a test under many seeds.
+//! `#[wakeful::sim]`, which runs a test under many seeds.
 
 use std::time::Duration;
 use wakeful::sim::Sim;
@@ -19,7 +19,7 @@ async fn the_argument_may_be_left_out() -> Result<(), String> {
     Ok(())
 }
 
-/// The panic of the test is the failure, with the commands that repeat it.
+/// The test panics with the text of the failure, which has the commands that repeat it.
 #[wakeful::sim]
 #[should_panic(expected = "cargo test a_failing_seed_fails_the_test")]
 async fn a_failing_seed_fails_the_test() {

@@ -1,4 +1,4 @@
-//! TCP in a simulation: connections between hosts and on one host.
+//! TCP in a simulation, between hosts and within a host.
 
 #[path = "support/sim_net.rs"]
 mod support;
@@ -10,7 +10,7 @@ use wakeful::net::{TcpListener, TcpSocket, TcpStream, lookup_host};
 use wakeful::sim::Sim;
 use wakeful::time::{Instant, sleep, timeout};
 
-/// Returns the two ends of a connection of the host itself.
+/// Returns the two ends of a connection within the host.
 async fn local_pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
@@ -276,7 +276,7 @@ fn a_full_backlog_lets_connections_wait() {
         listener.accept().await.unwrap();
         let third = third.await.unwrap().unwrap();
         sleep(secs(200)).await;
-        // The time-out of its request has ended.
+        // The handshake timer has ended.
         assert!(third.peer_addr().is_ok());
     });
 }
@@ -291,7 +291,7 @@ fn a_connection_that_a_full_backlog_does_not_take_times_out() {
         let began = Instant::now();
         let error = TcpStream::connect("127.0.0.1:80").await.unwrap_err();
         assert_eq!((error.kind(), began.elapsed()), (ErrorKind::TimedOut, secs(127)));
-        // The listener never hears of the connection that has timed out.
+        // The listener never learns of the connection that timed out.
         let (accepted, peer) = listener.accept().await.unwrap();
         assert_eq!(peer, first.local_addr().unwrap());
         assert!(timeout(secs(200), listener.accept()).await.is_err());

@@ -1,4 +1,5 @@
-//! Edges of the simulated network: holds, foreign threads, panics of wakers, and several runs of a world.
+//! Edge cases of the simulated network: holds, foreign threads, wakers that panic, and several runs of a
+//! world.
 
 #[path = "support/sim_net.rs"]
 mod support;
@@ -91,7 +92,7 @@ fn a_foreign_thread_may_not_use_a_socket() {
     }
 }
 
-/// Panics when it is woken.
+/// A waker that panics when it is woken.
 struct PanickingWaker;
 
 impl Wake for PanickingWaker {
@@ -113,7 +114,7 @@ fn a_waker_that_panics_does_not_keep_the_others_asleep() {
             assert!(readable.as_mut().poll(&mut Context::from_waker(&panics)).is_pending());
             let reader = wakeful::spawn(async move { second.read(&mut [0]).await });
             sleep(ms(1)).await;
-            // Neither was accepted, so both get a reset.
+            // Neither connection was accepted, so both are reset.
             assert!(catch_unwind(AssertUnwindSafe(|| drop(listener))).is_err());
             let error = timeout(secs(1), reader).await.unwrap().unwrap().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ConnectionReset);

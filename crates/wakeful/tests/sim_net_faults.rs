@@ -1,4 +1,4 @@
-//! Partitions, holds, kills and restarts in the network of a simulation.
+//! Partitions, holds, kills and restarts in the simulated network.
 
 #[path = "support/sim_net.rs"]
 mod support;
@@ -13,7 +13,8 @@ use wakeful::net::{TcpListener, TcpStream, UdpSocket};
 use wakeful::sim::{FailureKind, Sim, Simulation};
 use wakeful::time::{Instant, sleep, timeout};
 
-/// Starts the host `server` with `echo`, and connects to it. The server has accepted.
+/// Starts the host `server` with `echo`, and connects to it. The server has accepted the
+/// connection.
 async fn connected(sim: &Sim) -> TcpStream {
     sim.host("server", echo);
     sleep(ms(1)).await;
@@ -22,7 +23,7 @@ async fn connected(sim: &Sim) -> TcpStream {
     stream
 }
 
-/// Sends a byte and waits for it to come back.
+/// Sends a byte and waits for its echo.
 async fn ping(stream: &mut TcpStream) -> std::io::Result<u8> {
     stream.write_all(b"x").await?;
     stream.read_u8().await
@@ -71,7 +72,7 @@ fn a_connection_attempt_times_out_sooner() {
     });
 }
 
-/// What the server answers is lost, and so are its acknowledgements.
+/// The server's answers and acknowledgements are lost.
 #[test]
 fn a_partition_in_one_direction_ends_both() {
     runs(|sim| async move {
@@ -174,7 +175,7 @@ fn a_killed_host_resets_its_connections_and_frees_its_ports() {
     });
 }
 
-/// Writes what it says when it is dropped.
+/// A stream that writes to its peer when it is dropped.
 struct LastWords(TcpStream, Option<std::net::SocketAddr>);
 
 impl Drop for LastWords {
@@ -274,7 +275,7 @@ fn an_eventual_condition_has_its_time_after_the_healing() {
         sim.network().heal_all();
         writer.await.unwrap();
     });
-    // When the test has returned, everything is healed.
+    // When the test has returned, all partitions are healed.
     runs(|sim| async move {
         let mut stream = connected(&sim).await;
         let done = Arc::new(AtomicU32::new(0));

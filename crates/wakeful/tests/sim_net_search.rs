@@ -1,4 +1,4 @@
-//! The network as a part of the search: equal seeds, faults as choices, and failures in words.
+//! The network in searches: equal seeds, faults as choices, and descriptions of failures.
 
 #[path = "support/sim_net.rs"]
 mod support;
@@ -10,7 +10,7 @@ use wakeful::net::{TcpListener, TcpStream, UdpSocket};
 use wakeful::sim::{Explorer, FailureKind, Sim, Simulation};
 use wakeful::time::{sleep, timeout};
 
-/// Clients that talk to two servers over a bad network, while one server restarts.
+/// Clients that talk to two servers over a bad network while one server restarts.
 async fn busy(sim: Sim) {
     sim.network().latency(ms(1)..ms(30)).loss(0.05).duplicate(0.1).reorder(0.1);
     sim.host("tcp", echo);
@@ -83,7 +83,7 @@ fn bytes_are_a_part_of_the_hash() {
     assert_ne!(hash(b"hello"), hash(b"hallo"));
 }
 
-/// Takes one read for one message.
+/// Takes the result of one read for one message.
 async fn one_read_one_message(sim: Sim) {
     sim.host("server", || async {
         let listener = TcpListener::bind("0.0.0.0:80").await.unwrap();
@@ -109,7 +109,7 @@ fn a_short_read_is_found_and_told() {
     );
 }
 
-/// Does not send a lost datagram again.
+/// Does not repeat a lost datagram.
 async fn no_retry(sim: Sim) {
     sim.network().loss(0.01);
     sim.host("server", || async {
@@ -146,7 +146,7 @@ fn a_program_without_a_network_has_no_faults_of_it() {
     assert!(!text.contains("faults {"), "{text}");
 }
 
-/// Requests with a length and a body, on one connection that stays open, as HTTP has them.
+/// Requests with a length and a body on one persistent connection, like HTTP.
 async fn requests(sim: Sim) {
     sim.network().latency(ms(1)..ms(10)).loss(0.02);
     sim.host("server", || async {

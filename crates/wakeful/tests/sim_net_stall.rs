@@ -1,4 +1,4 @@
-//! Streams whose route is blocked while they write, connect or close.
+//! Streams whose route is blocked during a write, a connect or a close.
 
 #[path = "support/sim_net.rs"]
 mod support;
@@ -15,7 +15,7 @@ use wakeful::time::{Instant, sleep, timeout};
 
 type Bytes = Arc<Mutex<Vec<u8>>>;
 
-/// Starts the host `server`, which accepts one stream and keeps its bytes. `#` marks the end.
+/// Starts the host `server`, which accepts one stream and collects its bytes. `#` marks the end.
 async fn start_sink(sim: &Sim) -> Bytes {
     let got = Bytes::default();
     let of_host = got.clone();
@@ -38,7 +38,8 @@ async fn start_sink(sim: &Sim) -> Bytes {
     got
 }
 
-/// Starts the host `server`, which counts what it accepts. It has room for one more than `backlog`.
+/// Starts the host `server`, which counts the accepted connections. Its queue has room for
+/// `backlog` + 1.
 async fn start_counting(sim: &Sim, backlog: u32) -> Arc<AtomicU32> {
     let count = Arc::new(AtomicU32::new(0));
     let of_host = count.clone();
@@ -59,7 +60,7 @@ async fn start_counting(sim: &Sim, backlog: u32) -> Arc<AtomicU32> {
     count
 }
 
-/// Starts the host `server`, which listens with a backlog and never accepts.
+/// Starts the host `server`, which listens with a backlog but never accepts.
 async fn start_idle(sim: &Sim, backlog: u32) {
     sim.host("server", move || async move {
         let socket = TcpSocket::new_v4().unwrap();
@@ -188,7 +189,7 @@ fn a_connect_whose_answer_is_cut_off_times_out() {
     });
 }
 
-/// After 63 s, the listener's host has forgotten the request. The other one repeats it.
+/// After 63 s, the listener's host drops the request. The client's host repeats it.
 #[test]
 fn a_connect_whose_answer_was_cut_off_is_repeated() {
     for seconds in [10, 62, 64, 120] {
@@ -223,7 +224,8 @@ fn the_confirmation_does_not_pass_a_partition() {
         sim.network().heal_all();
         sleep(secs(1)).await;
         assert_eq!(count.load(SeqCst), 1);
-        // A longer one ends what the server never knew to be connected.
+        // A longer partition ends a connection of which the server never knew that it was
+        // established.
         let mut other = TcpStream::connect("server:80").await.unwrap();
         sim.network().partition(["main"], ["server"]);
         sleep(secs(64)).await;
@@ -306,7 +308,7 @@ fn a_forgotten_request_gives_its_place_to_the_next() {
             sleep(secs(9_000)).await;
         });
         let count = start_counting(&sim, 0).await;
-        // The request of `a` has arrived at 11 ms, and the answer does not.
+        // The request of `a` arrived at 11 ms, but the answer does not arrive.
         sleep(ms(14)).await;
         sim.network().partition(["a"], ["server"]);
         let began = Instant::now();
@@ -319,7 +321,7 @@ fn a_forgotten_request_gives_its_place_to_the_next() {
 
 #[test]
 fn a_writer_with_a_full_window_times_out() {
-    // The partition begins before the write that waits, or during it.
+    // The partition begins before or during the write that waits.
     for (cut_at, limit) in [(secs(5), ms(924_600)), (secs(15), ms(929_600))] {
         runs_long(move |sim| async move {
             sim.host("server", || async {

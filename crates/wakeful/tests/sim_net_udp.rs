@@ -1,4 +1,4 @@
-//! UDP in a simulation: datagrams between hosts, and what may happen to them.
+//! UDP in a simulation: datagrams between hosts, and their faults.
 
 #[path = "support/sim_net.rs"]
 mod support;
@@ -9,7 +9,7 @@ use wakeful::net::UdpSocket;
 use wakeful::sim::{Sim, Simulation};
 use wakeful::time::{Instant, sleep, timeout};
 
-/// Starts a host that sends every datagram back to where it came from.
+/// Starts a host that echoes every datagram.
 async fn start_echo(sim: &Sim) {
     sim.host("server", || async {
         let socket = UdpSocket::bind("0.0.0.0:53").await.unwrap();
@@ -22,7 +22,7 @@ async fn start_echo(sim: &Sim) {
     sleep(ms(1)).await;
 }
 
-/// Sends the numbers below `count`, and returns those that come back within a minute.
+/// Sends the numbers below `count`. Returns the numbers that come back within a minute.
 async fn round_trips(count: u32) -> Vec<u32> {
     let socket = UdpSocket::bind("0.0.0.0:0").await.unwrap();
     socket.connect("server:53").await.unwrap();
@@ -77,7 +77,7 @@ fn long_datagrams_are_truncated_and_too_long_ones_refused() {
     });
 }
 
-/// Returns two sockets of one host that are connected to each other.
+/// Returns two sockets on one host that are connected to each other.
 async fn local_pair() -> (UdpSocket, UdpSocket) {
     let a = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let b = UdpSocket::bind("127.0.0.1:0").await.unwrap();

@@ -1,8 +1,8 @@
-//! The parity suite: the tests of time, sync and net run a second time, on the simulated flavor.
+//! The parity suite: runs the tests of time, sync and net a second time, on the simulated flavor.
 //!
-//! It starts the test binaries `time_*`, `sync_*` and `net_*` with `WAKEFUL_SIM`, which makes every
-//! runtime of a process a simulated one. `docs/SIM_PARITY.md` lists the tests that differ there, with
-//! reasons. A test that is listed and passes fails the suite, so the list stays true.
+//! Starts the test binaries `time_*`, `sync_*` and `net_*` with `WAKEFUL_SIM`, which makes every runtime
+//! of a process a simulated one. `docs/SIM_PARITY.md` lists the tests that differ, with reasons. A listed
+//! test that passes fails the suite, so the list stays true.
 //!
 //! `cargo test` builds the binaries. To run the suite alone, build them as well:
 //!
@@ -21,23 +21,23 @@ use std::{env, fs, thread};
 
 const SEEDS: [&str; 3] = ["1", "2", "3"];
 
-/// A listed test that has not ended by then hangs.
+/// The time after which a listed test is considered to hang.
 const HANGS_AFTER: Duration = Duration::from_secs(10);
 
-/// A process with all other tests of a file has ended by then.
+/// The time limit of a process with all other tests of a file.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// How many processes run at once.
+/// The number of processes that run at once.
 const AT_ONCE: usize = 4;
 
-/// The files of tests that run in a simulation as well.
+/// The prefixes of the test files that also run in a simulation.
 const PREFIXES: [&str; 3] = ["time_", "sync_", "net_"];
 
 fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A test binary, and the tests in it.
+/// A test binary and its tests.
 struct Binary {
     name: String,
     path: PathBuf,
@@ -57,7 +57,7 @@ fn changed(path: &Path) -> SystemTime {
     fs::metadata(path).and_then(|it| it.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// Returns when the last source of the library was changed, by the list that the compiler has written.
+/// Returns when a source of the library last changed, from the compiler's list of sources.
 fn last_change_of_library(folder: &Path) -> SystemTime {
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let is_list = |path: &PathBuf| {
@@ -67,7 +67,7 @@ fn last_change_of_library(folder: &Path) -> SystemTime {
     let mut lists: Vec<_> = files.filter(is_list).collect();
     lists.sort_by_key(|path| changed(path));
     let texts = lists.iter().rev().map(|path| fs::read_to_string(path).unwrap());
-    // Not that of the unit tests.
+    // Not the sources of the unit tests.
     let text = { texts }.find(|text| text.contains("libwakeful-")).expect("cargo has built it");
     let sources = text.lines().filter_map(|line| line.strip_suffix(".rs:"));
     let root = package().join("../..");
@@ -75,11 +75,11 @@ fn last_change_of_library(folder: &Path) -> SystemTime {
     changes.max().expect("it has sources")
 }
 
-/// Returns the newest binary of this test, which cargo has put beside this one.
+/// Returns the newest binary of this test in the folder of the running one.
 ///
 /// # Panics
 ///
-/// If there is none, or if the library was changed since.
+/// If there is none, or if the library has changed since.
 fn find_binary(name: &str) -> PathBuf {
     let this = env::current_exe().unwrap();
     let is_it = |path: &PathBuf| {
@@ -99,13 +99,13 @@ fn find_binary(name: &str) -> PathBuf {
 
 fn command(binary: &Path, seed: &str) -> Command {
     let mut command = Command::new(binary);
-    // Where cargo runs them.
+    // The folder in which cargo runs tests.
     command.current_dir(package()).env("WAKEFUL_SIM", seed).env("RUST_BACKTRACE", "0");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-/// Reads a pipe to its end on a thread of its own.
+/// Reads a pipe to its end on a new thread.
 fn read_all(mut pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (done, text) = mpsc::channel();
     thread::spawn(move || {
@@ -116,12 +116,12 @@ fn read_all(mut pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     text
 }
 
-/// Waits for the end of the process, which is killed after `limit`. Returns whether it has succeeded, and
-/// what it has printed.
+/// Waits for the end of the process, which is killed after `limit`. Returns whether it succeeded, and its
+/// output.
 fn finish(mut child: Child, limit: Duration) -> (bool, String) {
     let out = read_all(child.stdout.take().unwrap());
     let err = read_all(child.stderr.take().unwrap());
-    // Its end closes the pipe.
+    // The end of the process closes the pipe.
     let in_time = out.recv_timeout(limit);
     if in_time.is_err() {
         child.kill().unwrap();
@@ -143,7 +143,7 @@ fn binaries() -> Vec<Binary> {
     binary_names().into_iter().map(binary).collect()
 }
 
-/// Returns the tests that differ, by the name of their binary.
+/// Returns the tests that differ, by binary.
 fn listed() -> BTreeMap<String, BTreeSet<String>> {
     let text = include_str!("../../../docs/SIM_PARITY.md");
     let mut listed = BTreeMap::<_, BTreeSet<_>>::new();
@@ -159,13 +159,13 @@ fn listed() -> BTreeMap<String, BTreeSet<String>> {
     listed
 }
 
-/// Returns whether a listed test depends on threads or the real time, so that it may pass.
+/// Returns whether a listed test depends on threads or on real time, so that it may pass.
 fn is_race(binary: &str, test: &str) -> bool {
     include_str!("../../../docs/SIM_PARITY.md")
         .contains(&format!("- `{binary}::{test}` (not always)\n"))
 }
 
-/// Runs all tests of a binary that are not listed. Returns what is wrong.
+/// Runs all tests of a binary that are not listed. Returns a description of the failures.
 fn run_unlisted(binary: &Binary, listed: &BTreeSet<String>, seed: &str) -> Option<String> {
     let mut command = command(&binary.path, seed);
     command.arg("--exact");
@@ -181,7 +181,7 @@ fn run_unlisted(binary: &Binary, listed: &BTreeSet<String>, seed: &str) -> Optio
     })
 }
 
-/// Runs a listed test under each seed, until it fails. Returns what is wrong.
+/// Runs a listed test under each seed until it fails. Returns an error if it passes every time.
 fn run_listed(binary: &Binary, test: &str) -> Option<String> {
     let passes = |seed: &&str| {
         let child = command(&binary.path, seed).args(["--exact", test]).spawn().unwrap();
@@ -194,14 +194,14 @@ fn run_listed(binary: &Binary, test: &str) -> Option<String> {
 
 type Job<'a> = Box<dyn Fn() -> Option<String> + Send + Sync + 'a>;
 
-/// Does the jobs, several at once. Returns what is wrong.
+/// Runs the jobs, several at once. Returns their failures.
 fn work(jobs: &[Job<'_>]) -> Vec<String> {
     let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 while let Some(job) = jobs.get(next.fetch_add(1, Relaxed)) {
-                    // Not under the lock, which would let one job run at a time.
+                    // Not under the lock, because then only one job could run at a time.
                     let found = job();
                     wrong.lock().unwrap().extend(found);
                 }
@@ -246,7 +246,7 @@ fn the_tests_of_time_sync_and_net_pass_in_a_simulation() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Otherwise the suite would pass without a simulation.
+/// Without this test, the suite would pass even if nothing were simulated.
 #[test]
 fn every_runtime_of_a_binary_is_simulated() {
     let binary = find_binary("time_sleep");

@@ -1,5 +1,5 @@
-//! The replicated register of `examples/simulation`: its planted election bugs are found, and the correct
-//! version is silent.
+//! The replicated register of `examples/simulation`: the search finds its planted election bugs, and the
+//! correct version causes no failure.
 
 use std::time::Duration;
 use wakeful::sim::{Explorer, FailureKind};
@@ -11,7 +11,7 @@ mod catalogue;
 use catalogue::history::{History, Operation};
 use catalogue::register::{Election, register};
 
-/// The seeds within which a planted bug is found.
+/// The number of seeds within which a planted bug is found.
 const SEEDS: u64 = 100;
 
 fn operation(written: Option<u64>, read: Option<u64>, began: u64, ended: Option<u64>) -> Operation {
@@ -38,10 +38,10 @@ fn the_check_accepts_orders_that_one_register_can_have() {
     for history in [
         &[][..],
         &[read(0, 0, 1), write(1, 2, 3), read(1, 4, 5)],
-        // At the same time: before or after the write.
+        // Concurrent with the write: before or after it.
         &[write(1, 0, 10), read(0, 1, 2), read(1, 3, 4)],
         &[write(1, 0, 10), write(2, 0, 10), read(2, 1, 2), read(1, 3, 4)],
-        // A write whose end is not known: it happens late, or not at all.
+        // A write with an unknown end: it happens late, or not at all.
         &[write(1, 0, None), read(0, 5, 6), read(1, 7, 8)],
         &[write(1, 0, None), write(2, 1, 2), read(2, 5, 6)],
     ] {
@@ -55,18 +55,18 @@ fn the_check_refuses_what_no_register_can_do() {
         &[read(1, 0, 1)][..],
         &[write(1, 0, 1), read(0, 2, 3)],
         &[write(1, 0, 1), write(2, 2, 3), read(1, 4, 5)],
-        // The new value was seen before the old one.
+        // The new value is read before the old one.
         &[write(1, 0, 10), read(1, 1, 2), read(0, 3, 4)],
         &[write(1, 0, None), read(1, 1, 2), read(0, 3, 4)],
-        // A value that was read before it was written.
+        // A value is read before it is written.
         &[read(1, 0, 1), write(1, 2, 3)],
     ] {
         assert!(!is_linearizable(history), "{history:?}");
     }
 }
 
-/// Asserts that the bug is found, and that the failing run is shrunk to at most this number of choices: to
-/// 2, unless a slow machine reaches the time limit of the shrinking.
+/// Asserts that the bug is found, and that shrinking leaves at most `choices` choices. It leaves 2, unless a
+/// slow machine reaches the time limit.
 fn assert_found(name: &str, election: Election, choices: usize) {
     let explorer = Explorer::new(name).seeds(SEEDS);
     let error = explorer.run(move |sim| register(sim, election)).unwrap_err();
@@ -87,7 +87,8 @@ fn a_leader_without_a_quorum() {
     assert_found("a_leader_without_a_quorum", Election::NoQuorum, 50);
 }
 
-/// 20 seeds, since a run of a debug build takes up to 0.1 s. `WAKEFUL_TWINS` says how many for a longer check.
+/// 20 seeds, since a run of a debug build takes up to 0.1 s. `WAKEFUL_TWINS` sets the number for a longer
+/// check.
 #[test]
 fn the_correct_register() {
     let seeds = std::env::var("WAKEFUL_TWINS").ok().map_or(20, |it| it.parse().unwrap());

@@ -1,4 +1,4 @@
-//! The simulated flavor behaves as the other flavors do, in virtual time and in an order of its own.
+//! The simulated flavor behaves like the other flavors, in virtual time and in a seeded order.
 
 use std::cell::Cell;
 use std::io::ErrorKind;
@@ -76,7 +76,7 @@ fn the_seed_decides_the_order_of_ready_tasks() {
         })
     };
     let orders: std::collections::BTreeSet<_> = (0..200).map(order).collect();
-    // Of 120 permutations, a fair draw of 200 leaves out fewer than 60 but once in a universe.
+    // A fair draw of 200 from 120 permutations practically always has more than 60 different ones.
     assert!(orders.len() > 60, "{} orders", orders.len());
     assert_eq!(order(7), order(7));
 }
@@ -438,7 +438,7 @@ fn a_simulated_runtime_needs_no_thread_and_does_not_touch_others() {
     assert!(began.elapsed() >= ms(1));
 }
 
-/// A descriptor's number depends on what else the process has open.
+/// The number of a descriptor depends on the other open descriptors of the process.
 #[test]
 fn the_text_of_a_socket_names_no_descriptor() {
     let text = simulated(0).block_on(async {
@@ -460,7 +460,7 @@ fn a_socket_of_the_kernel_does_not_connect() {
     let plain = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     plain.set_nonblocking(true).unwrap();
     let refused = simulated(0).block_on(async move {
-        // SAFETY: the descriptor is that of a socket, and has no other owner.
+        // SAFETY: the descriptor belongs to a socket, and has no other owner.
         let socket = unsafe { wakeful::net::TcpSocket::from_raw_fd(plain.into_raw_fd()) };
         socket.connect(addr).await.unwrap_err()
     });

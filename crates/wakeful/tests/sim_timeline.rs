@@ -1,4 +1,4 @@
-//! The timeline of a run: a row for each host, and a log of the messages.
+//! The timeline of a run: a row for each host, and a message log.
 
 #[path = "support/json.rs"]
 mod json;
@@ -13,7 +13,7 @@ use wakeful::net::{TcpStream, UdpSocket};
 use wakeful::sim::{Explorer, Outcome, Sim, Simulation};
 use wakeful::time::sleep;
 
-/// A file of this process that is removed at the end, with the log beside it.
+/// A file of this process that is removed on drop, together with its log.
 struct File(PathBuf);
 
 impl File {
@@ -52,7 +52,7 @@ async fn talk(sim: Sim) {
     sleep(ms(1)).await;
 }
 
-/// Returns the events of the row of this name.
+/// Returns the events of the row with this name.
 fn row(timeline: &Json, name: &str) -> Vec<Json> {
     let events = timeline.get("traceEvents").list();
     let is_name = |event: &&Json| {
@@ -95,9 +95,9 @@ fn each_host_has_a_row_with_its_polls_and_messages() {
     assert!(sent.iter().any(|it| it.starts_with("lost, to server: udp, 10.0.0.1:7")), "{sent:?}");
     let received = names(&server, "message");
     assert!(received.iter().any(|it| it.starts_with("from main: tcp 1,")), "{received:?}");
-    // The end of the run takes it down once more.
+    // The end of the run takes the server down once more.
     assert_eq!(names(&server, "host")[..4], ["up", "paused", "resumed", "down"]);
-    // The last sleep ends after 2.003 s and the time that the messages took.
+    // The last sleep ends after 2.003 s plus the latency of the messages.
     assert!(number(main.last().unwrap().get("ts")) > 2_003_000.0);
 }
 
@@ -150,7 +150,7 @@ fn a_failed_search_leaves_the_timeline_of_its_shrunk_run() {
     let text = failed.unwrap_err().to_string();
     let path = text.split("  look:   ").nth(1).and_then(|rest| rest.split(" in ").next());
     let path = path.unwrap_or_else(|| panic!("no timeline:\n{text}"));
-    // It is seen from the root of the workspace, if cargo has marked its target folder.
+    // The path is relative to the root of the workspace if cargo has marked its target folder.
     let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let found = [root.join(path), PathBuf::from(path)].into_iter().find(|path| path.is_file());
     let file = File(found.expect("it was written"));

@@ -27,7 +27,7 @@ impl Wake for OnDrop {
 
 impl Drop for OnDrop {
     fn drop(&mut self) {
-        // A second panic while the first goes on would end the process.
+        // A second panic during unwinding would abort the process.
         if !std::thread::panicking() {
             panic!("a foreign waker that is dropped");
         }

@@ -11,19 +11,19 @@ use wakeful::time::Duration;
 
 use super::runtimes::{TestRuntime, watch};
 
-/// A current-thread runtime whose clock starts paused.
+/// Returns a current-thread runtime whose clock starts paused.
 pub fn paused() -> TestRuntime {
     let mut builder = Builder::new_current_thread();
     watch("paused", builder.enable_all().start_paused(true).on_orphan(OrphanPolicy::Panic))
 }
 
-/// A runtime with a real clock.
+/// Returns a current-thread runtime with a real clock.
 pub fn real_current_thread() -> TestRuntime {
     let mut builder = Builder::new_current_thread();
     watch("current_thread", builder.enable_all().on_orphan(OrphanPolicy::Panic))
 }
 
-/// A runtime with a real clock.
+/// Returns a multi-thread runtime with a real clock.
 pub fn real_multi_thread(workers: usize) -> TestRuntime {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(workers).enable_all().on_orphan(OrphanPolicy::Panic);
@@ -42,12 +42,12 @@ pub const fn secs(s: u64) -> Duration {
     Duration::from_secs(s)
 }
 
-/// Polls once, with the waker of the task that this is awaited in.
+/// Polls once, with the waker of the current task.
 pub async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
 }
 
-/// Events, in order.
+/// A log of events in order.
 #[derive(Clone, Debug)]
 pub struct Log<T>(Arc<Mutex<Vec<T>>>);
 

@@ -1,12 +1,12 @@
-// Rows of a table. Each polls a future once, which is pending, and drops it. Then its event happens. Does it wake the
-// waker?
+// Rows of a table. Each row polls a future once, which must be pending, and drops it. Then the future's event
+// happens. The row records whether that wakes the waker.
 //
-// `bench/tests/dropped_futures.rs` includes this file twice, for wakeful and for the real tokio; `rt` is the runtime's
-// crate. (An included file cannot begin with inner documentation.)
+// `bench/tests/dropped_futures.rs` includes this file twice, for wakeful and for the real tokio; `rt` is the
+// runtime's crate. (An included file cannot begin with inner documentation.)
 //
-// The table has no futures that are ready at the first poll (`bind`, `TcpSocket::connect` to a path). It has no futures
-// of `fs` that one runtime answers from the page cache. The buffer of a `UdpSocket` does not stay full, so its sends
-// are not there. Standard output and error belong to the test harness.
+// The table lacks futures that are ready at the first poll (`bind`, `TcpSocket::connect` to a path) and futures
+// of `fs` that one runtime answers from the page cache. The buffer of a `UdpSocket` does not stay full, so its
+// sends are left out. Standard output and error belong to the test harness.
 
 use super::rt;
 
@@ -34,7 +34,7 @@ use rt::sync::{
 use rt::task::{AbortHandle, JoinSet, LocalSet, coop, spawn_blocking, yield_now};
 use rt::time::{Instant, interval, sleep, sleep_until, timeout, timeout_at};
 
-/// The name of a future, and whether its waker was woken after it had been dropped.
+/// The name of a future, and whether its waker was woken after its drop.
 pub type Row = (&'static str, bool);
 
 /// A duration that no test reaches.
@@ -42,7 +42,7 @@ const NEVER: Duration = Duration::from_secs(3600);
 /// The shortest duration of a timer.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Counts wakes. Each also wakes the task that awaits the first one.
+/// Counts wakes. Each wake also wakes the task that awaits the first one.
 #[derive(Default)]
 struct Wakes {
     count: AtomicUsize,
@@ -92,8 +92,7 @@ fn run<T>(future: impl Future<Output = T>) -> T {
     runtime.block_on(future)
 }
 
-/// Runs one row about time. The clock stands still while there is something to do, and jumps to the next timer
-/// otherwise.
+/// Runs one row about time. The clock is paused while tasks can run, and otherwise jumps to the next timer.
 fn run_paused<T>(future: impl Future<Output = T>) -> T {
     let mut builder = Builder::new_current_thread();
     let runtime = builder.enable_all().start_paused(true).build().expect("it starts");
@@ -102,8 +101,9 @@ fn run_paused<T>(future: impl Future<Output = T>) -> T {
 
 /// `row!(rows, name, { setup }, future, event, observed)`: adds a row.
 ///
-/// The first run keeps the future, and ends only if the event wakes it. That proves that the event is the right one.
-/// The second run drops the future before the event, and reads the count after `observed` has seen the event.
+/// The first run keeps the future, and ends only if the event wakes it, which proves that the event is the
+/// right one. The second run drops the future before the event, and reads the count after `observed` has seen
+/// the event.
 macro_rules! row {
     ($rows:ident, $name:expr, { $($setup:tt)* }, $future:expr, $event:expr) => {
         row!($rows, $name, { $($setup)* }, $future, $event, ())
@@ -146,7 +146,7 @@ fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Returns when the runtime has delivered all events that the kernel had at the time of the call.
+/// Returns after the runtime has delivered all events that the kernel had at the time of the call.
 async fn driver_has_turned() {
     let (near, far) = UnixStream::pair().expect("a pair of sockets");
     far.writable().await.expect("a new socket has room");
@@ -155,7 +155,7 @@ async fn driver_has_turned() {
 }
 
 fn async_fd(fd: OwnedFd, interest: Interest) -> AsyncFd<OwnedFd> {
-    // SAFETY: an `OwnedFd` keeps its descriptor open and answers the same number each time.
+    // SAFETY: an `OwnedFd` keeps its descriptor open and always returns the same number.
     unsafe { AsyncFd::register_with_interest(fd, interest) }.expect("it can be polled")
 }
 
@@ -187,7 +187,7 @@ impl Watch {
     }
 }
 
-/// Returns when all earlier closures have ended, and the tasks that waited for them were woken.
+/// Returns after all earlier closures have ended and the tasks that waited for them were woken.
 async fn pool_is_idle() {
     spawn_blocking(|| ()).await.expect("an empty closure");
 }
@@ -253,7 +253,7 @@ pub fn rows() -> Vec<Row> {
     rows
 }
 
-// After the macro `row`, which they use.
+// After the macro `row`, which these modules use.
 #[path = "dropped_futures_io.rs"]
 mod rows_of_io;
 #[path = "dropped_futures_net.rs"]

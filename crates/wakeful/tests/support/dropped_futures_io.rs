@@ -137,7 +137,7 @@ pub fn memory_streams(rows: &mut Vec<Row>) {
 }
 
 pub fn buffered(rows: &mut Vec<Row>) {
-    /// Reads from an empty `near`; something comes from `far`.
+    /// Reads from an empty `near` while `far` sends data.
     macro_rules! reads {
         ($($name:literal: |$near:ident, $buffer:ident| $future:expr;)+) => {$(
             row!(rows, $name, {
@@ -281,7 +281,7 @@ pub fn buffered(rows: &mut Vec<Row>) {
 }
 
 pub fn descriptors(rows: &mut Vec<Row>) {
-    /// A pipe of the system, non-blocking, as `AsyncFd`s.
+    /// A kernel pipe, non-blocking, as `AsyncFd`s.
     fn pipe() -> (AsyncFd<OwnedFd>, std::io::PipeWriter) {
         let (read, write) = std::io::pipe().expect("two descriptors are free");
         (async_fd(read.into(), Interest::READABLE), write)

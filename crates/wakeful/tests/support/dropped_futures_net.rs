@@ -11,7 +11,7 @@ pub async fn tcp_pair() -> (TcpStream, TcpStream) {
 }
 
 pub fn tcp(rows: &mut Vec<Row>) {
-    /// Reads from an empty `near`; something comes from `far`.
+    /// Reads from an empty `near` while `far` sends data.
     macro_rules! reads {
         ($($name:literal: |$near:ident, $bytes:ident| { $($more:tt)* } $future:expr;)+) => {$(
             row!(rows, $name, {
@@ -107,7 +107,7 @@ pub fn tcp(rows: &mut Vec<Row>) {
 }
 
 pub fn unix(rows: &mut Vec<Row>) {
-    /// Reads from an empty `near`; something comes from `far`.
+    /// Reads from an empty `near` while `far` sends data.
     macro_rules! reads {
         ($($name:literal: |$near:ident, $bytes:ident| { $($more:tt)* } $future:expr;)+) => {$(
             row!(rows, $name, {
@@ -222,7 +222,7 @@ pub async fn udp_pair() -> (UdpSocket, UdpSocket) {
 }
 
 pub fn datagrams(rows: &mut Vec<Row>) {
-    /// Receives on `near`, which has no packet; one comes from `far`.
+    /// Receives on `near`, which has no packet, until `far` sends one.
     macro_rules! reads {
         ($($name:literal: |$near:ident, $bytes:ident, $array:ident| $future:expr;)+) => {$(
             row!(rows, $name, {
@@ -253,7 +253,7 @@ pub fn datagrams(rows: &mut Vec<Row>) {
         "UdpSocket::poll_recv_ready": |near, bytes, array|
             std::future::poll_fn(|cx| near.poll_recv_ready(cx));
     }
-    /// Receives on `near`, which has no packet; one comes from `far`.
+    /// Receives on `near`, which has no packet, until `far` sends one.
     macro_rules! unix_reads {
         ($($name:literal: |$near:ident, $bytes:ident, $array:ident| $future:expr;)+) => {$(
             row!(rows, $name, {

@@ -10,7 +10,7 @@ async fn full_tcp_pair() -> (TcpStream, TcpStream) {
     near.writable().await.expect("a new socket has room");
     fill(|bytes| near.try_write(bytes));
     far.readable().await.expect("it was written to");
-    // Data that reached the receiver has left space in the send buffer.
+    // Data that reached the receiver has freed space in the send buffer.
     fill(|bytes| near.try_write(bytes));
     (near, far)
 }
@@ -69,7 +69,7 @@ pub fn writes(rows: &mut Vec<Row>) {
     }
 }
 
-/// A path in the folder for temporary files that no other row uses.
+/// Returns a path in the folder for temporary files that no other row uses.
 fn unused_path() -> std::path::PathBuf {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let side = module_path!().replace("::", "-");
@@ -200,7 +200,7 @@ pub fn channels(rows: &mut Vec<Row>) {
     );
 }
 
-/// Standard input, which is an empty pipe at first: a read cannot be over before the first poll.
+/// Standard input, which is an empty pipe at first, so a read cannot complete before the first poll.
 pub fn stdin(rows: &mut Vec<Row>) {
     row!(
         rows,

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Starts a program that ends with its standard input, which the test keeps, and a listener for SIGCHLD.
+/// Starts a program that ends when its standard input ends, which the test controls, and a listener for
+/// SIGCHLD.
 ///
 /// The kernel sends that signal after it has made descriptors of the process readable.
 fn child() -> (Child, ChildStdin, Signal) {
@@ -30,8 +31,8 @@ fn command() -> (Command, std::io::PipeWriter, Signal) {
 }
 
 pub fn processes(rows: &mut Vec<Row>) {
-    // `Child::kill` is not here: the process may have ended before the first poll, so that poll is not always pending.
-    // It sends a signal and then waits as `Child::wait` does.
+    // `Child::kill` is left out: the process may end before the first poll, which is then not pending. It sends
+    // a signal and then waits like `Child::wait`.
     row!(
         rows,
         "Child::wait",

@@ -1,5 +1,5 @@
 //! A naive model of a FIFO resource: permits of a semaphore, shares of a lock. A random walk compares the real
-//! primitive with it after every step.
+//! primitive with the model after every step.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -34,7 +34,7 @@ pub struct FifoModel {
     pub available: usize,
     pub closed: bool,
     queue: VecDeque<Waiter>,
-    /// Granted requests whose future was not polled since, with their permits.
+    /// Granted requests whose future has not been polled since, with their permits.
     granted: BTreeMap<usize, usize>,
     /// Waiters that the primitive must have woken.
     woken: BTreeSet<usize>,
@@ -111,7 +111,7 @@ impl FifoModel {
     }
 }
 
-/// The real primitive beside the model.
+/// The real primitive, next to the model.
 pub struct Walk<'a, G> {
     pub model: FifoModel,
     waits: BTreeMap<usize, (ManualPoll<Wait<'a, G>>, usize)>,
@@ -192,7 +192,7 @@ impl<'a, G> Walk<'a, G> {
         }
     }
 
-    /// Asserts that exactly the right waiters were woken, and that no other waker is stored.
+    /// Asserts that exactly the expected waiters were woken, and that no other waker is stored.
     pub fn check(&mut self) {
         for (key, (wait, _)) in &self.waits {
             assert_eq!(

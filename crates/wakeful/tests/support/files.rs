@@ -10,10 +10,10 @@ pub use super::sockets::Folder;
 
 pub const BACKENDS: [FileBackend; 3] = [FileBackend::Auto, FileBackend::Uring, FileBackend::Pool];
 
-/// A runtime of one kind with one way to carry out operations.
+/// Returns a runtime of one kind with one file backend.
 pub fn with(backend: FileBackend, builder: &mut Builder) -> TestRuntime {
     builder.enable_all().file_backend(backend).on_orphan(OrphanPolicy::Panic);
-    // The tests ask std in their tasks, which blocks for as long as the disk takes.
+    // The tests use std's file functions in their tasks, which block while the disk works.
     watch("files", builder.report_blocked_after(None))
 }
 
@@ -25,7 +25,7 @@ pub fn multi_thread(backend: FileBackend, workers: usize) -> TestRuntime {
     with(backend, Builder::new_multi_thread().worker_threads(workers))
 }
 
-/// Runs a test as a task, which is where rings are used, on every kind of runtime with every backend.
+/// Runs a test as a task, since only tasks use rings, on every kind of runtime with every backend.
 pub fn everywhere<F>(test: impl Fn(Folder) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -63,7 +63,7 @@ pub fn evict(path: &std::path::Path) {
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
 }
 
-/// Whether this machine has io_uring for us.
+/// Returns whether this process can use io_uring.
 pub fn has_uring() -> bool {
     current_thread(FileBackend::Uring).metrics().file_backend() == FileBackend::Uring
 }

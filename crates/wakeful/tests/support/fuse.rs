@@ -1,9 +1,9 @@
 //! A file system that the test serves over `/dev/fuse`. It can delay its answer to one kind of request.
 //!
-//! The requesting thread then blocks inside the kernel for as long as the test wants. Such a thread cannot be killed,
-//! and the serving descriptor stays open while it lives. A test process that ends or is killed meanwhile would stay a
-//! zombie for ever, and its parent would wait for it. So a [`Guard`], a process of its own, ends the file system when
-//! the serving thread ends.
+//! The requesting thread then blocks inside the kernel until the test answers. Such a thread cannot be killed,
+//! and the serving descriptor stays open while the thread lives. A test process that ends or is killed in that
+//! state would stay a zombie forever, and its parent would wait for it. So a [`Guard`], a separate process,
+//! ends the file system when the serving thread ends.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 use std::ffi::{CStr, CString};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
-/// Requests, by the numbers of the protocol.
+/// The kinds of requests, with their numbers in the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Request {
@@ -90,7 +90,7 @@ impl Served {
         let options = CString::new(options).unwrap();
         let (source, kind) = (c"wakeful-test".as_ptr(), c"fuse".as_ptr());
         let flags = libc::MS_NOSUID | libc::MS_NODEV;
-        // SAFETY: strings that end with zeros.
+        // SAFETY: the strings end with zeros.
         let mounted =
             unsafe { libc::mount(source, target.as_ptr(), kind, flags, options.as_ptr().cast()) };
         if mounted != 0 {
@@ -117,7 +117,7 @@ impl Served {
         &self.path
     }
 
-    /// Stops answering requests of this kind. The first of them calls `on_arrival`.
+    /// Stops answering requests of this kind. The first such request calls `on_arrival`.
     pub fn keep_back(&self, request: Request, on_arrival: impl FnOnce() + Send + 'static) {
         let mut state = self.server.lock();
         state.kept_back = Some(request);
@@ -142,7 +142,7 @@ impl Drop for Served {
         self.release();
         let path = CString::new(self.path.as_os_str().as_bytes()).unwrap();
         end(&path);
-        // It reads that the file system has ended.
+        // The serving thread reads that the file system has ended.
         let served = self.serves.take().map(JoinHandle::join);
         if !std::thread::panicking() {
             served.unwrap().expect("the server does not panic");
@@ -150,9 +150,9 @@ impl Drop for Served {
     }
 }
 
-/// Ends a file system: threads that wait for its answers get an error, and it is unmounted.
+/// Ends a file system: unmounts it, and threads that wait for its answers get an error.
 fn end(path: &CStr) {
-    // SAFETY: a string that ends with a zero.
+    // SAFETY: the string ends with a zero.
     unsafe { libc::umount2(path.as_ptr(), libc::MNT_FORCE | libc::MNT_DETACH) };
 }
 
@@ -160,10 +160,11 @@ fn end(path: &CStr) {
 struct Guard(libc::pid_t);
 
 impl Guard {
-    /// Starts the process, and waits until it watches this thread. A test that ends earlier would stay a zombie.
+    /// Starts the process, and waits until the process watches this thread. A test that ended earlier would
+    /// stay a zombie.
     fn start(path: &CStr) -> Self {
         let (mut ready, tell) = io::pipe().unwrap();
-        // SAFETY: the child makes only system calls, on memory that was there before.
+        // SAFETY: the child makes only system calls, on memory that existed before.
         let child = unsafe { libc::fork() };
         assert!(child >= 0, "{}", io::Error::last_os_error());
         if child == 0 {
@@ -174,7 +175,7 @@ impl Guard {
         Self(child)
     }
 
-    /// Waits for the end of the parent's thread.
+    /// Waits for the parent's thread to end.
     fn guard(path: &CStr, tell: i32) -> ! {
         // SAFETY: system calls on memory of this function. The descriptors are copies that only this process has.
         unsafe {
@@ -195,7 +196,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // SAFETY: a child of this process that was not waited for yet.
+        // SAFETY: a child of this process that has not been waited for yet.
         unsafe {
             libc::kill(self.0, libc::SIGUSR1);
             libc::waitpid(self.0, std::ptr::null_mut(), 0);
@@ -214,7 +215,7 @@ impl Server {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers until the file system is gone.
+    /// Answers requests until the file system is gone.
     fn serve(&self) {
         let mut buf = vec![0; 1 << 20];
         loop {
@@ -257,7 +258,7 @@ impl Server {
         answer.extend(error.to_le_bytes());
         answer.extend(&request[8..16]);
         answer.extend(body);
-        // It fails if the request was given up.
+        // The write fails if the request was given up.
         let _ = (&self.device).write(&answer);
     }
 }
@@ -283,14 +284,14 @@ fn longs(values: &[u64]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// The body of an answer, or the number of an error.
+/// Returns the body of an answer, or an error number.
 fn answer(kind: u32, node: u64, body: &[u8]) -> Result<Vec<u8>, i32> {
     use Request as R;
     const REMEMBERED: u64 = 3600;
     let is = |request: R| kind == request as u32;
     if kind == INIT {
         let mut init = Vec::new();
-        // Version 7.31, read ahead, flags; then how much may wait and be written at once.
+        // Version 7.31, read-ahead, flags; then the limits for waiting requests and for one write.
         for value in [7u32, 31, 1 << 17, 0, 0, 1 << 17, 1] {
             init.extend(value.to_le_bytes());
         }

@@ -1,4 +1,4 @@
-//! A strict JSON parser, for texts that other programs parse.
+//! A strict JSON parser, for output that other programs parse.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub enum Json {
 impl Json {
     /// # Panics
     ///
-    /// If it is not JSON, or more than that.
+    /// If the text is not JSON, or has more after it.
     #[track_caller]
     pub fn parse(text: &str) -> Self {
         let mut reader = Reader { text, at: 0 };
@@ -26,7 +26,7 @@ impl Json {
         value
     }
 
-    /// A field of an object; null if there is none.
+    /// Returns a field of an object, or null if there is none.
     pub fn get(&self, name: &str) -> &Json {
         let Json::Object(fields) = self else { panic!("no object: {self:?}") };
         fields.get(name).unwrap_or(&Json::Null)
@@ -125,7 +125,7 @@ impl Reader<'_> {
         Json::Number(value)
     }
 
-    /// After the opening quote.
+    /// Parses a string after its opening quote.
     fn string(&mut self) -> String {
         let mut text = String::new();
         loop {

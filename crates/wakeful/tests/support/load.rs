@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::thread::{self, JoinHandle};
 
-/// Returns the number of rounds: `WAKEFUL_TWINS`, or `usually` without it.
+/// Returns the number of rounds: `WAKEFUL_TWINS`, or `usually` if it is not set.
 pub fn rounds(usually: usize) -> usize {
     match std::env::var("WAKEFUL_TWINS") {
         Ok(rounds) => rounds.parse().expect("WAKEFUL_TWINS is a number"),
@@ -12,7 +12,7 @@ pub fn rounds(usually: usize) -> usize {
     }
 }
 
-/// Threads that keep every core busy until this is dropped.
+/// Threads that keep every core busy until this value is dropped.
 pub struct Load {
     over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,

@@ -22,7 +22,7 @@ pub struct Answer {
 }
 
 impl Client {
-    /// Opens the page as a browser does: with the token of the URL first.
+    /// Opens the page like a browser: first with the token of the URL.
     pub fn open(page: &Page) -> Self {
         Self::at(&page.url())
     }
@@ -61,7 +61,7 @@ impl Client {
         ))
     }
 
-    /// Performs an action as the page itself does.
+    /// Performs an action like the page's script.
     pub fn act(&self, path: &str, body: &str) -> Answer {
         self.post(path, &format!("X-Wakeful-Action: {}\r\n", self.action), body)
     }
@@ -74,7 +74,8 @@ impl Client {
 
     pub fn send(&self, request: &str) -> Answer {
         let mut connection = self.connect();
-        // A server that refuses a long request may close before it has read all of it.
+        // A server that refuses a long request may close the connection before it has read all
+        // of it.
         let _ = connection.write_all(request.as_bytes());
         Answer::read(connection)
     }

@@ -20,7 +20,8 @@ thread_local! {
     static CAUGHT: RefCell<Option<PanicSite>> = const { RefCell::new(None) };
 }
 
-/// Runs `action`, which must panic, and returns where it did. Panics on other threads print as usual.
+/// Runs `action`, which must panic, and returns the location of the panic. Panics on other threads
+/// print as usual.
 pub fn panic_site<R>(action: impl FnOnce() -> R + UnwindSafe) -> PanicSite {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -1,8 +1,8 @@
-//! Compares the reports and dumps that documents quote with those that programs print.
+//! Compares the reports and dumps that documents quote with the output of programs.
 //!
-//! A document quotes in fenced blocks: `text run=NAME` has all that the program `NAME` prints, `text run=NAME part`
-//! some lines of it, in their order. [`mask`] takes out what differs from run to run. With `WAKEFUL_BLESS=1`,
-//! [`check`] writes the printed lines into the document.
+//! A document quotes in fenced blocks: `text run=NAME` has the whole output of the program `NAME`, `text
+//! run=NAME part` some lines of it, in order. [`mask`] removes the parts that differ from run to run. With
+//! `WAKEFUL_BLESS=1`, [`check`] writes the output into the document.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 use std::fs;
@@ -12,9 +12,9 @@ use std::sync::{Mutex, PoisonError};
 
 /// A fenced block of a document.
 pub struct Block {
-    /// What follows the three back quotes: the language, and words such as `run=abba`.
+    /// The info string after the three back quotes: the language, and words such as `run=abba`.
     pub info: String,
-    /// The lines of the document that the block has, from 0, without its fences.
+    /// The lines of the block in the document, from 0, without its fences.
     pub range: Range<usize>,
     pub lines: Vec<String>,
 }
@@ -24,12 +24,12 @@ impl Block {
         self.info.split(' ').next().unwrap_or_default()
     }
 
-    /// Returns the name of the program that prints this.
+    /// Returns the name of the program whose output this is.
     pub fn program(&self) -> Option<&str> {
         self.info.split(' ').find_map(|word| word.strip_prefix("run="))
     }
 
-    /// Returns whether lines of the output may be missing.
+    /// Returns whether lines of the output may be left out.
     fn is_part(&self) -> bool {
         self.info.split(' ').any(|word| word == "part")
     }
@@ -74,7 +74,7 @@ pub fn check(document: &str, program: &str, printed: &[String]) -> Vec<String> {
     let text = read(document);
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let mut messages = Vec::new();
-    // From the last block to the first, so that the ranges stay right.
+    // From the last block to the first, so that the ranges stay valid.
     for block in blocks(&text).into_iter().rev().filter(|it| it.program() == Some(program)) {
         let quote = if block.is_part() {
             part_of(&block, printed, blesses)
@@ -95,7 +95,7 @@ pub fn check(document: &str, program: &str, printed: &[String]) -> Vec<String> {
     messages
 }
 
-/// Returns the printed lines that a block with a part of them has, or `None` if it has another line.
+/// Returns the printed lines that a partial block has, or `None` if it has another line.
 ///
 /// With `any_site`, the sites in source files may differ.
 fn part_of(block: &Block, mut printed: &[String], any_site: bool) -> Option<Vec<String>> {
@@ -121,7 +121,7 @@ fn part_of(block: &Block, mut printed: &[String], any_site: bool) -> Option<Vec<
     Some(part)
 }
 
-/// Says which masked lines of a block are not printed, and which printed lines it does not have.
+/// Describes the masked lines of a block that are not printed, and the printed lines that the block lacks.
 fn difference(document: &str, block: &Block, printed: &[String]) -> String {
     let (quoted, masked) = (mask(&block.lines), mask(printed));
     let mut message =
@@ -135,8 +135,8 @@ fn difference(document: &str, block: &Block, printed: &[String]) -> String {
     message + "\n  printed was:\n" + &printed.join("\n")
 }
 
-/// Returns the lines without what differs from run to run: numbers, times, addresses, which worker runs the task,
-/// and the frames of libraries.
+/// Masks the parts of lines that differ from run to run: numbers, times, addresses, the worker of a task, and
+/// the frames of libraries.
 pub fn mask(lines: &[String]) -> Vec<String> {
     let mut masked: Vec<String> = lines.iter().map(|line| mask_line(line)).collect();
     masked.retain(|line| !line.is_empty());
@@ -151,7 +151,7 @@ fn is_worker(masked: &str) -> bool {
     masked.starts_with("worker N ")
 }
 
-/// Returns one line as [`mask`] does. It is empty for a frame of a library.
+/// Masks one line like [`mask`]. Returns an empty line for a frame of a library.
 fn mask_line(line: &str) -> String {
     let words: Vec<String> = line.split_whitespace().map(mask_word).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -165,7 +165,7 @@ fn mask_line(line: &str) -> String {
     }
 }
 
-/// Returns the function of a frame without its closures. It is empty if the function is one of a library.
+/// Returns the function of a frame without its closures, or an empty text if the function belongs to a library.
 fn mask_frame(frame: &[&str]) -> String {
     const LIBRARIES: [&str; 4] = ["std::", "core::", "alloc::", "wakeful::"];
     let [_, function, ..] = frame else { return String::new() };
@@ -178,7 +178,7 @@ fn mask_frame(frame: &[&str]) -> String {
     format!("frame {named}")
 }
 
-/// Returns the word with an `N` for each number. A site in a source file stays, as lines are compared.
+/// Replaces each number in a word by `N`. A site in a source file stays, since lines are compared.
 fn mask_word(word: &str) -> String {
     if word.contains(".rs:") {
         return word.to_owned();
@@ -198,7 +198,7 @@ fn mask_word(word: &str) -> String {
     masked
 }
 
-/// Returns the words with a `T` for each length of time, and without the plural of what is counted.
+/// Replaces each duration by `T`, and drops the plural of counted nouns.
 fn mask_units(words: &[&str]) -> String {
     const UNITS: [&str; 4] = ["ns", "µs", "ms", "s"];
     const COUNTED: [(&str, &str); 3] = [("polls", "poll"), ("wakes", "wake"), ("wakers", "waker")];
@@ -210,7 +210,7 @@ fn mask_units(words: &[&str]) -> String {
             masked.pop();
             masked.push(format!("T{ends}"));
         } else if follows_number && plain == "busy" {
-            // No time at all has no unit.
+            // A duration of zero has no unit.
             masked.pop();
             masked.push(format!("T {word}"));
         } else {
@@ -218,13 +218,14 @@ fn mask_units(words: &[&str]) -> String {
             masked.push(singular.map_or(plain, |(_, singular)| *singular).to_owned() + ends);
         }
     }
-    // Any worker may be the one.
+    // The worker differs from run to run.
     masked.join(" ").replace("on a spare worker", "on worker N")
 }
 
-/// Returns the line with the names of files instead of their paths, and functions without the name of the test's crate.
+/// Shortens the paths of files to their names, and removes the crate name of the test from functions.
 ///
-/// With the name of an example, its file is called `src/main.rs`, and lines are counted from the first line of code.
+/// With the name of an example, its file is called `src/main.rs`, and lines are counted from the first line of
+/// code.
 pub fn shorten(line: &str, as_main: Option<&str>) -> String {
     let is_path = |it: char| it.is_ascii_alphanumeric() || "/._-".contains(it);
     let mut short = String::new();

@@ -13,9 +13,9 @@ use wakeful::inspect::{Orphan, Report};
 use wakeful::runtime::{Builder, LocalOptions, LocalRuntime, OrphanPolicy, Runtime};
 use wakeful::task::yield_now;
 
-/// A runtime with its reports. When `reports` is dropped, a report that the test did not take fails the test.
+/// A runtime with its reports. A report that the test did not take fails the test when `reports` is dropped.
 ///
-/// A test that shuts the runtime down by hand moves the fields out.
+/// A test that shuts the runtime down itself moves the fields out.
 pub struct TestRuntime<R = Runtime> {
     /// The kind of runtime, for messages.
     pub name: &'static str,
@@ -88,10 +88,10 @@ pub fn serial_builders() -> [(&'static str, Builder); 2] {
 }
 
 impl TestRuntime {
-    /// Returns when every task that is ready now was polled.
+    /// Returns after every task that is ready now has been polled.
     ///
-    /// It needs a runtime that runs one task at a time. A task that yields goes to the back of the queue, so the tasks
-    /// before it run first, also those of the shared queue.
+    /// Requires a runtime that runs one task at a time. A task that yields goes to the back of the queue, so
+    /// the tasks before it run first, including tasks in the shared queue.
     pub fn settle(&self) {
         let last = self.spawn(async {
             for _ in 0..128 {
@@ -102,7 +102,7 @@ impl TestRuntime {
     }
 }
 
-/// Everything that one runtime reported.
+/// All reports of one runtime.
 pub struct Reports {
     log: Arc<Log>,
 }
@@ -127,11 +127,11 @@ impl Reports {
         Self { log: Arc::default() }
     }
 
-    /// For [`Builder::on_report`].
+    /// Returns a hook for [`Builder::on_report`].
     pub fn hook(&self) -> impl Fn(&Report) + Send + Sync + 'static {
         let log = self.log.clone();
         move |report| {
-            // Many tests have tasks that panic. Tests about these reports have hooks of their own.
+            // Many tests have tasks that panic. Tests about these reports have their own hooks.
             if matches!(
                 report,
                 Report::UnobservedPanic(_)
@@ -146,12 +146,12 @@ impl Reports {
         }
     }
 
-    /// Takes the reports so far. They count as expected.
+    /// Takes the reports so far, which count as expected.
     pub fn take(&self) -> Vec<Orphan> {
         self.log.lock().drain(..).map(orphan).collect()
     }
 
-    /// Waits for the next report, for threads that may block. Asserts that it is the only one.
+    /// Waits for the next report, and asserts that it is the only one. Blocks the thread.
     pub fn wait_for_one(&self) -> Orphan {
         let mut list = self.log.lock();
         while list.is_empty() {
@@ -187,28 +187,28 @@ impl Drop for Reports {
     }
 }
 
-/// A test hangs if no runtime began or ended for this number of seconds.
+/// The number of seconds without a new or ended runtime after which a test is considered to hang.
 ///
-/// A thread counts the seconds one by one. On a busy machine it is as late as the tests are.
+/// A thread counts the seconds one by one. On a busy machine the thread is as late as the tests are.
 const LIMIT: u32 = 240;
 
-/// How many runtimes have begun or ended.
+/// The number of runtimes that have started or ended.
 static STEPS: AtomicU64 = AtomicU64::new(0);
 
-/// The number of runtimes of each test.
+/// Returns the number of running runtimes of each test.
 fn running() -> MutexGuard<'static, BTreeMap<String, usize>> {
     static RUNNING: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends the process when a test hangs, and says which.
+/// Ends the process when a test hangs, and prints the name of the test.
 pub fn bound_this_binary() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
         thread::spawn(|| {
             let (mut steps, mut seconds) = (0, 0);
             while seconds < LIMIT {
-                // The limit for a test that hangs; nothing waits for it to pass.
+                // The limit for a test that hangs; no test waits for it to pass.
                 thread::sleep(Duration::from_secs(1));
                 let now = STEPS.load(Relaxed);
                 seconds = if now == steps { seconds + 1 } else { 0 };
@@ -219,7 +219,7 @@ pub fn bound_this_binary() {
                 .filter(|(_, count)| **count > 0)
                 .map(|(test, _)| test.clone())
                 .collect();
-            // Not `eprintln`: what that prints is kept for the end of the test, and the process ends before.
+            // Not `eprintln`: the harness keeps its output until the test ends, and the process ends earlier.
             let hanging = hanging.join(", ");
             let _ = writeln!(std::io::stderr(), "no progress for {LIMIT} s: {hanging}");
             std::process::abort();

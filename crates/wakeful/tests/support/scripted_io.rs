@@ -10,28 +10,28 @@ use wakeful::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::rng::TestRng;
 
-/// What a [`ScriptedIo`] does in one call.
+/// The action of a [`ScriptedIo`] in one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Gives these bytes. If the buffer is too small, the rest comes with the next call.
+    /// Returns these bytes. If the buffer is too small, the next call returns the rest.
     Give(Vec<u8>),
-    /// Takes at most this number of bytes.
+    /// Accepts at most this number of bytes.
     Take(usize),
-    /// Is not ready, and wakes the task at once.
+    /// Returns `Pending`, and wakes the task at once.
     Wait,
-    /// Is not ready, and never wakes the task.
+    /// Returns `Pending`, and never wakes the task.
     Hang,
-    /// Fails.
+    /// Returns an error.
     Fail(ErrorKind),
 }
 
-/// Returns the step that gives these bytes.
+/// Creates an action that returns these bytes.
 pub fn give(bytes: impl AsRef<[u8]>) -> Act {
     Act::Give(bytes.as_ref().to_vec())
 }
 
-/// A stream with a script for each direction. After the end of its script, a reader is at its end, and a writer takes
-/// everything.
+/// A stream with a script for each direction. After the end of its script, a reader is at end of file, and a
+/// writer accepts all bytes.
 #[derive(Debug, Default)]
 pub struct ScriptedIo {
     pub reads: VecDeque<Act>,
@@ -40,8 +40,8 @@ pub struct ScriptedIo {
     pub is_vectored: bool,
     /// The bytes that were written.
     pub written: Vec<u8>,
-    /// All calls, including refused ones: `"read 4"` (with the room), `"write 4"`, `"write 2+3"`, `"flush"`,
-    /// `"shutdown"`.
+    /// All calls, including refused ones: `"read 4"` (with the buffer's space), `"write 4"`, `"write 2+3"`,
+    /// `"flush"`, `"shutdown"`.
     pub log: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ impl ScriptedIo {
         self
     }
 
-    /// Gives `bytes` in pieces of random sizes, with random waits and interruptions between them.
+    /// Returns a script that gives `bytes` in pieces of random sizes, with random waits and interruptions.
     pub fn in_pieces(mut bytes: &[u8], largest: usize, rng: &mut TestRng) -> VecDeque<Act> {
         let mut acts = VecDeque::new();
         while !bytes.is_empty() {
@@ -72,7 +72,7 @@ impl ScriptedIo {
         acts
     }
 
-    /// Takes `count` pieces of random sizes, with random waits and interruptions between them.
+    /// Returns a script that accepts `count` pieces of random sizes, with random waits and interruptions.
     pub fn takes(count: usize, largest: usize, rng: &mut TestRng) -> VecDeque<Act> {
         let mut acts = VecDeque::new();
         for _ in 0..count {

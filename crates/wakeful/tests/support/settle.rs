@@ -1,10 +1,10 @@
-//! Waits until the other tasks of a runtime wait.
+//! Waits until all other tasks of a runtime are waiting.
 
 use wakeful::inspect::TaskState;
 use wakeful::runtime::Handle;
 use wakeful::task::yield_now;
 
-/// Returns when all tasks wait or have ended, except for the caller and closures.
+/// Returns when all tasks are waiting or have ended, except for the caller and closures.
 pub async fn settle() {
     loop {
         yield_now().await;

@@ -1,4 +1,4 @@
-//! What the tests of the simulated network share.
+//! Support for tests of the simulated network.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::time::Duration;
@@ -25,7 +25,7 @@ where
     }
 }
 
-/// Answers every connection with what it reads.
+/// Echoes the bytes of every connection.
 pub async fn echo() {
     let listener = TcpListener::bind("0.0.0.0:80").await.unwrap();
     loop {

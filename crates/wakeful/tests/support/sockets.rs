@@ -26,7 +26,7 @@ pub fn current_thread() -> TestRuntime {
     watch("current_thread", current.enable_all().on_orphan(OrphanPolicy::Panic))
 }
 
-/// A new folder. Dropping it removes the folder with its content.
+/// A new folder, which is removed with its content on drop.
 pub struct Folder(PathBuf);
 
 impl Folder {
@@ -37,7 +37,7 @@ impl Folder {
             let folder = std::env::temp_dir().join(name);
             match std::fs::create_dir(&folder) {
                 Ok(()) => return Self(folder),
-                // A folder of an earlier process with this id that was killed.
+                // A folder was left by an earlier process with the same id that was killed.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => panic!("the folder for temporary files cannot be written: {error}"),
             }
@@ -55,7 +55,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A folder that stays in the temporary folder does no harm.
+        // A folder that is left in the temporary folder does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! Data of tasks for tests: a tag that logs what happens to it.
+//! Task data for tests: a tag that logs its events.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 use std::fmt;
@@ -11,7 +11,7 @@ use wakeful::runtime::{Builder, Runtime, SpawnMeta, TaskData};
 
 use super::runtimes::serial_builders;
 
-/// A runtime of each kind: one thread, one worker, and several workers between which tasks move.
+/// Returns builders with one thread, one worker, and several workers between which tasks move.
 pub fn builders() -> Vec<Builder> {
     let mut builders: Vec<Builder> = serial_builders().into_iter().map(|(_, it)| it).collect();
     let mut several = Builder::new_multi_thread();
@@ -20,18 +20,18 @@ pub fn builders() -> Vec<Builder> {
     builders
 }
 
-/// What happened to a piece of data.
+/// An event of a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     Enter,
     Exit,
     End,
     Drop,
-    /// The future did something, or was dropped.
+    /// The future was polled or dropped.
     Future,
 }
 
-/// The events of all data of a test, each with the number of the data and the thread.
+/// The events of all tags of a test, each with the number of the tag and the thread.
 #[derive(Clone, Default)]
 pub struct Log(pub Arc<Mutex<Vec<(usize, Event, ThreadId)>>>);
 
@@ -101,7 +101,7 @@ pub fn tagged() -> Vec<(Runtime, Log)> {
         .collect()
 }
 
-/// Writes an event when it is dropped.
+/// A value that logs an event when it is dropped.
 pub struct Noted(pub usize, pub Log);
 
 impl Drop for Noted {

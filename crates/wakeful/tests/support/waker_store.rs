@@ -4,7 +4,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
 
-/// A list of wakers. Waiting tasks do not keep it alive: dropping it drops all its wakers.
+/// A list of wakers. Waiting tasks do not keep the list alive: dropping it drops all its
+/// wakers.
 #[derive(Default)]
 pub struct WakerStore {
     shared: Arc<Mutex<Stored>>,
@@ -21,7 +22,7 @@ fn lock(shared: &Mutex<Stored>) -> MutexGuard<'_, Stored> {
 }
 
 impl WakerStore {
-    /// Waits until [`open`](Self::open), or for ever if the store is dropped before.
+    /// Waits until [`open`](Self::open), or forever if the store is dropped before.
     pub fn wait(&self) -> impl Future<Output = ()> + Send + use<> {
         let shared: Weak<Mutex<Stored>> = Arc::downgrade(&self.shared);
         std::future::poll_fn(move |cx| {
