@@ -1,6 +1,6 @@
-//! Files that lose what is not synced: bugs 10 and 11.
+//! Bugs of files that lose unsynced data: bugs 10 and 11.
 //!
-//! Only turmoil and wakeful have such files; wakeful's are not there yet.
+//! Only turmoil simulates such files; wakeful does not yet.
 
 use crate::programs::{System, Twin};
 use crate::rt::{
@@ -20,7 +20,7 @@ const fn ms(number: u64) -> Duration {
     Duration::from_millis(number)
 }
 
-/// Stores a value, and returns when the server has answered.
+/// Stores a value, and returns after the server has answered.
 async fn store(value: u8) -> std::io::Result<()> {
     let mut stream = TcpStream::connect(("server", PORT)).await?;
     stream.write_all(&[value]).await?;
@@ -29,7 +29,7 @@ async fn store(value: u8) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Stores values until one of several moments, at which the server loses its power and starts again.
+/// Stores values until one of several moments, at which the server loses power and restarts.
 async fn client(acknowledged: Arc<Mutex<u8>>) {
     let crash_after = ms(200 + 7 * choose(16));
     let work = async {
@@ -60,7 +60,7 @@ async fn answer(mut stream: TcpStream) {
     let _ = stream.flush().await;
 }
 
-/// The server answers before the value is on the disk. The twin answers after `fsync`.
+/// The server answers before the value is durable. The twin answers after `fsync`.
 pub fn early_answer(twin: Twin) -> System {
     let acknowledged: Arc<Mutex<u8>> = Arc::default();
     let seen = acknowledged.clone();
@@ -88,12 +88,12 @@ pub fn early_answer(twin: Twin) -> System {
     System::local(client(acknowledged)).host("server", server)
 }
 
-/// A record of two blocks may be written by half. The twin checks that both halves belong together.
+/// A record of two blocks may be torn by a crash. The twin checks that both halves belong together.
 pub fn torn_record(twin: Twin) -> System {
     let server = move || async move {
         let record = read_file("record");
         let is_torn = record.iter().any(|byte| *byte != record[0]);
-        // The twin has a second file with the value before.
+        // The twin has a second file with the previous value.
         assert!(!is_torn || twin.is_fixed(), "a torn record is taken for a whole one");
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).await.unwrap();
         loop {

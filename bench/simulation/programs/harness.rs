@@ -1,4 +1,4 @@
-//! What every tool's program does with its arguments.
+//! The command-line interface of every tool's program.
 //!
 //! ```text
 //! on-TOOL list                                          the bugs that the tool has
@@ -7,23 +7,23 @@
 //! on-TOOL heartbeats HOSTS MAX_SIMULATED REAL_SECONDS   "heartbeats SIMULATED SECONDS"
 //! ```
 //!
-//! `STRATEGY` is in the environment for tools that have several.
+//! `STRATEGY` is an environment variable of tools that have several strategies.
 
 use crate::programs::Bug;
 use std::time::{Duration, Instant};
 
-/// A simulation.
+/// A simulator.
 pub trait Tool {
     const BUGS: &'static [Bug];
 
-    /// Runs under this master seed until a run fails. Returns the number of runs, or `None` if no run of
-    /// `max_runs` failed.
+    /// Makes runs under this master seed until one fails. Returns the number of runs, or `None` if none
+    /// of `max_runs` runs failed.
     fn search(&mut self, bug: &Bug, master: u64, max_runs: u64) -> Option<u64>;
 
-    /// Makes this number of runs of the fixed twin. Returns how many failed.
+    /// Makes this number of runs of the fixed twin. Returns the number of failed runs.
     fn twins(&mut self, bug: &Bug, first_seed: u64, runs: u64) -> u64;
 
-    /// Simulates hosts with heartbeats for this time. The driver asks only tools that have hosts.
+    /// Simulates hosts with heartbeats for this time. Only called for tools that have hosts.
     fn heartbeats(&mut self, _hosts: usize, _simulated: Duration) {
         panic!("this tool has no hosts: leave out `heartbeats`, which needs them")
     }
@@ -35,7 +35,7 @@ pub fn seed(master: u64, run: u64) -> u64 {
     master * 1_000_000 + run
 }
 
-/// Searches by runs with one seed each. `fails` runs a twin under a seed.
+/// Searches with one run per seed. `fails` runs a twin under a seed.
 #[allow(dead_code, reason = "some tools search themselves")]
 pub fn search_seeds(master: u64, max_runs: u64, mut fails: impl FnMut(u64) -> bool) -> Option<u64> {
     (0..max_runs).find(|run| fails(seed(master, *run))).map(|run| run + 1)
@@ -64,7 +64,7 @@ pub fn main<T: Tool>(mut tool: T) {
     }
 }
 
-/// Runs the twin in batches, so that a slow tool stops in time.
+/// Runs the twin in batches, so that a slow tool stops on time.
 fn twins<T: Tool>(tool: &mut T, bug: &Bug, first_seed: u64, runs: u64, max_seconds: u64) {
     let start = Instant::now();
     let batch = runs.div_ceil(20);
@@ -76,7 +76,7 @@ fn twins<T: Tool>(tool: &mut T, bug: &Bug, first_seed: u64, runs: u64, max_secon
     println!("twins {done} {alarms} {}", start.elapsed().as_secs_f64());
 }
 
-/// Simulates longer and longer spans until one takes a good part of the real time.
+/// Simulates increasing time spans until one takes a good part of the real time.
 fn heartbeats<T: Tool>(tool: &mut T, hosts: usize, max_simulated: u64, real_seconds: u64) {
     let mut simulated = 10.min(max_simulated);
     loop {

@@ -19,7 +19,7 @@ async fn node(own: usize, names: Arc<Vec<&'static str>>) {
             std::hint::black_box(heard);
         }
     });
-    // Each host is there by now.
+    // Each host is listening now.
     sleep(Duration::from_secs(1)).await;
     let mut others = Vec::new();
     for (number, name) in names.iter().enumerate() {
@@ -35,9 +35,9 @@ async fn node(own: usize, names: Arc<Vec<&'static str>>) {
     }
 }
 
-/// `hosts` hosts with heartbeats to all others, for this time.
+/// Returns `hosts` hosts that send heartbeats to all others, for this time.
 pub fn heartbeats(hosts: usize, simulated: Duration) -> System {
-    // Names live as long as the program.
+    // Names live until the program ends.
     let names: Arc<Vec<&'static str>> =
         Arc::new((0..hosts).map(|number| &*format!("host{number}").leak()).collect());
     let mut system = System::local(async move { sleep(simulated).await });

@@ -1,15 +1,15 @@
-//! The bugs of the catalogue, as one text for all tools.
+//! The bugs of the catalogue, with one source for all tools.
 //!
-//! Each tool has a module `rt` with what the programs call: tasks, time, primitives, sockets and hosts.
-//! A program is a [`System`]: hosts that run until the end, and a client. It passes if the client
-//! returns.
+//! Each tool has a module `rt` with the functions that the programs call: tasks, time, primitives,
+//! sockets and hosts. A program is a [`System`]: hosts that run until the end, and a client. A run
+//! passes if the client returns.
 
 use std::pin::Pin;
 use std::task::Poll;
 
 pub type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Which version of a program runs.
+/// The version of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Twin {
     Buggy,
@@ -23,7 +23,7 @@ impl Twin {
 }
 
 #[allow(dead_code, reason = "not every tool has hosts")]
-/// A host, and the program that it runs at each start.
+/// A host, and the program that each start runs.
 pub struct Host {
     pub name: &'static str,
     pub program: Box<dyn Fn() -> Job + Send + Sync>,
@@ -56,7 +56,7 @@ impl System {
     }
 }
 
-/// Which of two futures was ready.
+/// The output of the future that was ready first.
 #[allow(dead_code, reason = "not every tool races futures")]
 pub enum Either<A, B> {
     First(A),
@@ -64,7 +64,7 @@ pub enum Either<A, B> {
 }
 
 #[allow(dead_code, reason = "not every tool races futures")]
-/// Waits for one of two futures, and drops the other one. Polls the first one first.
+/// Waits for one of two futures, and drops the other. Polls `a` first.
 pub async fn race<A: Future, B: Future>(a: A, b: B) -> Either<A::Output, B::Output> {
     let (mut a, mut b) = (std::pin::pin!(a), std::pin::pin!(b));
     std::future::poll_fn(|cx| {

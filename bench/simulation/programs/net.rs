@@ -1,6 +1,7 @@
-//! Hosts and sockets: bugs 8, 9, 12 and 14. A message takes 1 to 20 ms.
+//! Bugs of hosts and sockets: bugs 8, 9, 12 and 14. A message takes 1 to 20 ms.
 //!
-//! The clients check at the end: a panic of a task that tokio has detached fails no run of turmoil.
+//! The clients check the result at the end, because a panic of a detached tokio task does not fail a run
+//! of turmoil.
 
 use crate::programs::{System, Twin};
 use crate::rt::{
@@ -50,7 +51,7 @@ async fn answer(mut stream: TcpStream, byte: u8) {
 
 const MESSAGE: usize = 8;
 
-/// The server takes what one `read` returns for one message. The twin reads exactly one message.
+/// The server takes the result of one `read` for one message. The twin reads exactly one message.
 pub fn one_read(twin: Twin) -> System {
     let server = move || async move {
         let listener = listen().await;
@@ -79,8 +80,8 @@ pub fn one_read(twin: Twin) -> System {
     System { client: Box::pin(client), ..System::local(async {}) }.host("server", server)
 }
 
-/// A client that gets no answer in time sends its request again, and the server applies it twice. The
-/// twin knows the numbers of the requests that it has applied.
+/// A client that gets no answer in time repeats its request, and the server applies it twice. The twin
+/// remembers the numbers of applied requests.
 pub fn applied_twice(twin: Twin) -> System {
     let applied: Arc<Mutex<Vec<u8>>> = Arc::default();
     let seen = applied.clone();
@@ -127,7 +128,7 @@ pub fn applied_twice(twin: Twin) -> System {
 const NODES: [&str; 3] = ["n0", "n1", "n2"];
 
 /// Becomes a candidate for the one term, unless the node has voted. The twin needs the votes of two nodes;
-/// otherwise it is enough that no node refuses.
+/// the buggy version wins if no node refuses.
 async fn elect(own: usize, voted: &Mutex<Option<u8>>, twin: Twin) -> bool {
     sleep(ms(100 + 50 * choose(4))).await;
     {
@@ -152,7 +153,7 @@ async fn elect(own: usize, voted: &Mutex<Option<u8>>, twin: Twin) -> bool {
     if twin.is_fixed() { votes >= 2 } else { refusals == 0 }
 }
 
-/// A node that can't be reached counts as consent, so each side of a partition elects a leader.
+/// An unreachable node counts as consent, so each side of a partition elects a leader.
 pub fn two_leaders(twin: Twin) -> System {
     let leaders: Arc<Mutex<Vec<usize>>> = Arc::default();
     let seen = leaders.clone();
@@ -198,11 +199,11 @@ pub fn two_leaders(twin: Twin) -> System {
     system
 }
 
-/// Clients of the retry storm, and how long each of them waits for an answer.
+/// The clients of the retry storm, and how long each of them waits for an answer.
 const CLIENTS: u64 = 30;
 const PATIENCE: Duration = ms(150);
 
-/// One client: a request every 600 ms, again and again until it is answered. The twin waits longer
+/// A client that makes a request every 600 ms, and repeats it until it is answered. The twin waits longer
 /// after each failure.
 async fn customer(number: u64, answered: Arc<Mutex<u32>>, twin: Twin) {
     sleep(ms(20 * number)).await;
@@ -218,7 +219,7 @@ async fn customer(number: u64, answered: Arc<Mutex<u32>>, twin: Twin) {
     }
 }
 
-/// Serves one request after the other, for 10 ms each.
+/// Serves requests in order, for 10 ms each.
 async fn shop() {
     let listener = listen().await;
     let (queue, mut requests) = mpsc::channel::<oneshot::Sender<()>>(10_000);
@@ -241,8 +242,8 @@ async fn shop() {
     }
 }
 
-/// After a restart all clients ask at once, and again before the server has come to their first
-/// requests. So the server works only for clients that do not listen any more. The clients of the twin
+/// After a restart, all clients send requests at once, and repeat them before the server has answered the
+/// first ones. So the server works only for clients that have given up waiting. The clients of the twin
 /// back off.
 pub fn retry_storm(twin: Twin) -> System {
     let client = async move {

@@ -1,11 +1,11 @@
-//! Results that depend on the order of the tasks: bugs 3, 6 and 7.
+//! Bugs whose results depend on the order of the tasks: bugs 3, 6 and 7.
 
 use crate::programs::{Either, System, Twin, race};
 use crate::rt::{Mutex, mpsc, spawn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-/// Reads three bytes. The twin keeps what it has read for the next call.
+/// Reads three bytes. The twin keeps the bytes that it has read for the next call.
 async fn read_three(
     bytes: &mut mpsc::Receiver<u8>,
     kept: &mut Vec<u8>,
@@ -19,7 +19,7 @@ async fn read_three(
     Some(std::mem::take(message))
 }
 
-/// A loop waits for a message of three bytes or for a tick. If a tick comes first, the bytes that were
+/// A loop waits for a message of three bytes or for a tick. If a tick comes first, the bytes already
 /// read are lost.
 pub fn cancelled_read(twin: Twin) -> System {
     System::local(async move {
@@ -32,7 +32,7 @@ pub fn cancelled_read(twin: Twin) -> System {
         });
         spawn(async move {
             for _ in 0..2 {
-                // The reader may have everything by now.
+                // The reader may have received all messages.
                 if clock.send(()).await.is_err() {
                     return;
                 }
@@ -62,9 +62,9 @@ pub fn cancelled_read(twin: Twin) -> System {
     })
 }
 
-/// One task creates an account, another one pays into it. The receiver expects the account first.
+/// One task creates an account, and another one pays into it. The receiver expects the account first.
 ///
-/// The twin sends both messages through one task.
+/// The twin sends both messages from one task.
 pub fn order_across_senders(twin: Twin) -> System {
     System::local(async move {
         let (create, mut messages) = mpsc::channel(4);
@@ -106,9 +106,9 @@ impl Account {
     }
 }
 
-/// Two tasks read a balance, write a line, and write the new balance, twice each.
+/// Two tasks read a balance, write a log line, and write the new balance, twice each.
 ///
-/// The twin holds a lock meanwhile.
+/// The twin holds a lock while it does so.
 pub fn lost_update(twin: Twin) -> System {
     System::local(async move {
         let (log, mut lines) = mpsc::channel(10);

@@ -1,4 +1,4 @@
-//! Tasks that wait for ever: bugs 1, 2, 4 and 5.
+//! Bugs of tasks that wait forever: bugs 1, 2, 4 and 5.
 
 use crate::programs::{System, Twin};
 use crate::rt::{Mutex, Notify, choose, mpsc, sleep, spawn, timeout, yield_now};
@@ -30,7 +30,7 @@ async fn visit(gate: Arc<Gate>, log: mpsc::Sender<&'static str>, twin: Twin) {
 
 /// Each visitor checks the gate, writes a line, and waits. The gate may open while the line is written.
 ///
-/// The twin creates `notified()` before the check.
+/// The twin creates `notified()` before the check, so it sees every later notification.
 pub fn lost_wakeup(twin: Twin) -> System {
     System::local(async move {
         let gate = Arc::new(Gate { is_open: AtomicBool::new(false), opened: Notify::new() });
@@ -67,7 +67,7 @@ impl Parcel {
         }
     }
 
-    /// Keeps the waker of the first poll. The twin keeps that of the last one.
+    /// Keeps the waker of the first poll. The twin keeps the waker of the last poll.
     fn poll(&self, cx: &mut Context<'_>, twin: Twin) -> Poll<u32> {
         let mut state = self.state.lock().unwrap();
         if let Some(content) = state.0.take() {
@@ -80,7 +80,7 @@ impl Parcel {
     }
 }
 
-/// One task looks whether a parcel is there, and lets another one wait for it.
+/// One task polls for a parcel once, and then spawns another task that waits for it.
 pub fn stale_waker(twin: Twin) -> System {
     System::local(async move {
         let parcel = Arc::new(Parcel::default());
@@ -101,7 +101,7 @@ pub fn stale_waker(twin: Twin) -> System {
     })
 }
 
-/// Two tasks take two locks: in two orders, or in one.
+/// Two tasks take two locks. The twin takes them in the same order.
 pub fn abba(twin: Twin) -> System {
     System::local(async move {
         let locks = Arc::new((Mutex::new(1), Mutex::new(2)));
@@ -122,8 +122,8 @@ pub fn abba(twin: Twin) -> System {
     })
 }
 
-/// A task waits for a lock with a limit. After the limit it takes the lock itself, while its first future
-/// is still in the queue.
+/// A task waits for a lock with a time limit. After the limit it locks again, while its first future is
+/// still in the queue.
 ///
 /// The twin drops the first future.
 pub fn futurelock(twin: Twin) -> System {

@@ -1,4 +1,4 @@
-//! Searches the bugs of the catalogue on each tool, in turns, and prints tables.
+//! Searches for the bugs of the catalogue with each tool, in turns, and prints tables.
 //!
 //! ```text
 //! cargo run --release                        # builds all tools, runs everything (about 15 minutes)
@@ -47,7 +47,7 @@ fn main() {
         let mut row: Vec<Cell> =
             tools.iter().filter_map(|tool| Cell::new(number, bug, tool)).collect();
         for round in 0..options.rounds {
-            // Each round starts with another tool.
+            // Each round starts with a different tool.
             let len = row.len().max(1);
             for turn in 0..row.len() {
                 row[(turn + round as usize) % len].round(round, &options);

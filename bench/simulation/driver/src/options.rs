@@ -1,4 +1,4 @@
-//! The arguments.
+//! The command-line options.
 
 pub struct Options {
     pub only: Option<String>,

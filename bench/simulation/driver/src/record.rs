@@ -1,4 +1,4 @@
-//! Writes the record.
+//! Writes the record of a benchmark run.
 
 use crate::options::Options;
 use crate::run::{Cell, Heartbeats, MAX_RUNS};
@@ -25,7 +25,7 @@ fn machine() -> Value {
     })
 }
 
-/// The versions of the tools in the lock file.
+/// Returns the versions of the tools from the lock file.
 fn versions() -> Value {
     let lock = include_str!("../../Cargo.lock");
     let names = ["loom", "madsim", "madsim-tokio", "shuttle", "shuttle-tokio", "tokio", "turmoil"];

@@ -1,15 +1,15 @@
-//! Runs the searches of a bug on a tool.
+//! Runs the searches for a bug with a tool.
 
 use crate::options::Options;
 use crate::tools::Tool;
 
-/// A search that has not found the bug after this number of runs gives up.
+/// The number of runs after which a search gives up.
 pub const MAX_RUNS: u64 = 10_000;
 
-/// If none of the first searches finds the bug, there are no more.
+/// The number of first searches. If none of them finds the bug, no more are made.
 const FIRST: u64 = 3;
 
-/// The limit of the twin's runs in a round.
+/// The time limit of the twin's runs in a round.
 const TWIN_SECONDS: u64 = 4;
 
 /// A bug on a tool.
@@ -17,7 +17,7 @@ pub struct Cell<'a> {
     pub number: u32,
     pub bug: &'static str,
     pub tool: &'a Tool,
-    /// Runs until found, for each search that has found the bug.
+    /// The number of runs until the bug was found, for each successful search.
     pub found: Vec<u64>,
     pub missed: u64,
     pub twins: u64,
@@ -73,7 +73,7 @@ impl<'a> Cell<'a> {
             match line[0].as_str() {
                 "found" => self.found.push(line[1].parse().expect("a number")),
                 "missed" => self.missed += 1,
-                // What a tool prints itself.
+                // The tool's own output.
                 _ => {}
             }
         }
@@ -92,8 +92,8 @@ impl<'a> Cell<'a> {
         self.rates.sort_unstable_by(f64::total_cmp);
     }
 
-    /// Returns the runs until found below which this share of the searches is, or `None` if that many
-    /// searches have not found the bug.
+    /// Returns a quantile of the number of runs until the bug was found, or `None` if too many
+    /// searches missed it.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let all = self.found.len() + self.missed as usize;
         let index = ((all as f64 * share) as usize).min(all - 1);
@@ -105,7 +105,7 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// Simulated time per second.
+/// The simulated time per real second, of one tool with a number of hosts.
 pub struct Heartbeats {
     pub tool: &'static str,
     pub hosts: u64,
@@ -114,7 +114,7 @@ pub struct Heartbeats {
 }
 
 impl Heartbeats {
-    /// Returns simulated seconds per second: the median round.
+    /// Returns the simulated seconds per second in the median round.
     pub fn rate(&self) -> f64 {
         let mut rates: Vec<f64> = self.samples.iter().map(|it| it.0 / it.1).collect();
         rates.sort_unstable_by(f64::total_cmp);
@@ -122,10 +122,10 @@ impl Heartbeats {
     }
 }
 
-/// The number of hosts, and the longest time that is simulated.
+/// The numbers of hosts, each with the longest simulated time.
 const SYSTEMS: [(u64, u64); 2] = [(5, 1_000_000), (50, 3_600)];
 
-/// Rounds, and about how long one simulation takes.
+/// The number of rounds, and the approximate real time of one simulation.
 const ROUNDS: usize = 3;
 const SECONDS: u64 = 8;
 

@@ -22,7 +22,7 @@ impl Tool {
     }
 }
 
-/// A name for the tables, the package, and the strategy.
+/// The name in the tables, the package, and the strategy of each tool.
 const TOOLS: &[(&str, &str, &str)] = &[
     ("wakeful", "on-wakeful", "swarm"),
     ("shuttle random", "on-shuttle", "random"),
@@ -34,7 +34,7 @@ const TOOLS: &[(&str, &str, &str)] = &[
     ("loom", "on-loom", ""),
 ];
 
-/// The rows whose times are whole seconds: a longer tick changes only turmoil's speed.
+/// The rows whose times are whole seconds, so that a longer tick only changes turmoil's speed.
 const LONG_TICKS: &[&str] = &["expired_lease"];
 
 /// The folder of this workspace.
@@ -42,7 +42,7 @@ fn folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace")
 }
 
-/// Builds the tools that are wanted, and asks each which bugs it has.
+/// Builds the requested tools, and queries each for its bugs.
 pub fn build(options: &Options) -> Vec<Tool> {
     let is_wanted = |name: &str| {
         options.tools.is_empty() || options.tools.iter().any(|wanted| name.starts_with(wanted))

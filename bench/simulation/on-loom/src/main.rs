@@ -1,7 +1,7 @@
 //! Bugs 1, 2 and 4 on loom, as tiny models with loom's types.
 //!
-//! loom has no seeds: it goes through all orders, so its figure is the same for each master seed. Its
-//! `Mutex` and `Condvar` stand for the asynchronous ones.
+//! loom has no seeds: it explores all orders, so its result is the same for each master seed. Its
+//! `Mutex` and `Condvar` replace the async ones.
 
 use loom::future::block_on;
 use loom::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -24,7 +24,7 @@ impl Twin {
     }
 }
 
-/// Two visitors of a gate. The buggy ones check it outside of the lock, and may then wait for a
+/// Two visitors check a gate. The buggy ones check it outside of the lock, and may then wait for a
 /// notification that was sent before.
 fn lost_wakeup(twin: Twin) {
     let gate = Arc::new((AtomicBool::new(false), Mutex::new(()), Condvar::new()));
@@ -89,7 +89,7 @@ fn stale_waker(twin: Twin) {
     sends.join().unwrap();
 }
 
-/// Two threads take two locks: in two orders, or in one.
+/// Two threads take two locks. The fixed twin takes them in the same order.
 fn abba(twin: Twin) {
     let locks = Arc::new((Mutex::new(1), Mutex::new(2)));
     let other = locks.clone();
@@ -114,10 +114,10 @@ type Model = (&'static str, fn(Twin));
 const MODELS: &[Model] =
     &[("lost_wakeup", lost_wakeup), ("stale_waker", stale_waker), ("abba", abba)];
 
-/// The runs of the current exploration.
+/// The number of runs of the current exploration.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// Goes through the orders until a run fails. Returns whether one has failed.
+/// Explores the orders until a run fails. Returns whether one failed.
 fn explore(model: fn(Twin), twin: Twin) -> bool {
     MADE.store(0, Relaxed);
     let run = move || {
@@ -127,14 +127,16 @@ fn explore(model: fn(Twin), twin: Twin) -> bool {
     catch_unwind(AssertUnwindSafe(|| loom::model::Builder::new().check(run))).is_err()
 }
 
-/// The commands of `programs/harness.rs`; a search is made once, whatever the number of masters.
+/// Executes the commands of `programs/harness.rs`. A search is made once, whatever the number of
+/// masters.
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let model = || MODELS.iter().find(|model| model.0 == args[1]).expect("a bug").1;
     match args[0].as_str() {
         "list" => MODELS.iter().for_each(|model| println!("{}", model.0)),
         "search" => {
-            // loom panics again while it unwinds from a deadlock, and aborts: the first panic counts.
+            // loom panics again and aborts while it unwinds from a deadlock, so the first panic
+            // counts.
             set_hook(Box::new(|panic| {
                 eprintln!("{panic}");
                 println!("found {}", MADE.load(Relaxed));
@@ -147,7 +149,7 @@ fn main() {
         "twins" => {
             let (start, runs) = (Instant::now(), args[3].parse::<u64>().expect("a number"));
             let (mut made, mut alarms) = (0, 0);
-            // All orders, again and again.
+            // Explores all orders repeatedly.
             while made < runs {
                 alarms += u64::from(explore(model(), Twin::Fixed));
                 made += MADE.load(Relaxed);

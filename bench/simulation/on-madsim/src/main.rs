@@ -1,5 +1,5 @@
-//! The programs on madsim. They build with `RUSTFLAGS="--cfg madsim"` only: without it, madsim is no
-//! simulation.
+//! The programs on madsim. Build with `RUSTFLAGS="--cfg madsim"`, because madsim does not simulate
+//! without it.
 
 #[path = "../../programs/clocks.rs"]
 mod clocks;
@@ -28,7 +28,7 @@ use std::time::Duration;
 
 struct Madsim;
 
-/// Starts the hosts, and waits for the client, which is a host too.
+/// Starts the hosts, and waits for the client, which also runs on a host.
 async fn run(System { hosts, client }: System) {
     if hosts.is_empty() {
         return client.await;

@@ -1,4 +1,4 @@
-//! What the programs call, on madsim.
+//! The runtime functions that the programs call, on madsim.
 
 use madsim::net::NetSim;
 use madsim::rand::Rng;
@@ -18,7 +18,7 @@ pub fn choose(n: u64) -> u64 {
     madsim::rand::thread_rng().gen_range(0..n)
 }
 
-/// madsim answers the system call under the standard library.
+/// madsim intercepts the system call of the standard library.
 pub fn system_time() -> SystemTime {
     SystemTime::now()
 }

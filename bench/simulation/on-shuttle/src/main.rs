@@ -1,4 +1,4 @@
-//! The programs on shuttle, with its own version of tokio's primitives.
+//! The programs on shuttle, with its versions of tokio's primitives.
 
 #[path = "../../programs/harness.rs"]
 mod harness;
@@ -35,7 +35,7 @@ impl Shuttle {
         }
     }
 
-    /// Runs until a run fails. Returns the number of runs, and whether the last one failed.
+    /// Makes runs until one fails. Returns the number of runs, and whether the last one failed.
     fn explore(&self, bug: &Bug, twin: Twin, seed: u64, runs: u64) -> (u64, bool) {
         let mut config = Config::new();
         config.failure_persistence = FailurePersistence::None;

@@ -1,4 +1,4 @@
-//! What the programs call, on shuttle.
+//! The runtime functions that the programs call, on shuttle.
 
 use crate::programs::{Either, race};
 pub use shuttle::future::yield_now;
@@ -11,8 +11,8 @@ pub fn choose(n: u64) -> u64 {
     shuttle::rand::thread_rng().gen_range(0..n)
 }
 
-/// Gives way once for each millisecond: shuttle has no clock, so the scheduler decides how long a
-/// sleep is beside others.
+/// Yields once per millisecond: shuttle has no clock, so the scheduler decides how long a sleep
+/// is in relation to other sleeps.
 pub async fn sleep(duration: Duration) {
     for _ in 0..duration.as_millis() {
         yield_now().await;

@@ -51,7 +51,7 @@ impl Turmoil {
             client.await;
             Ok(())
         });
-        // A client that has returned ends the run.
+        // The run ends when a client has returned.
         while !sim.step()? {
             for command in rt::commands() {
                 match command {

@@ -1,4 +1,4 @@
-//! What the programs call, on turmoil and tokio.
+//! The runtime functions that the programs call, on turmoil and tokio.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -19,7 +19,7 @@ thread_local! {
     static COMMANDS: RefCell<Vec<Command>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What only the owner of the simulation can do, between two steps.
+/// An action that only the owner of the simulation can perform, between two steps.
 pub enum Command {
     Crash(&'static str),
     Restart(&'static str),
@@ -58,20 +58,20 @@ pub async fn send(socket: &UdpSocket, byte: u8, to: SocketAddr) {
     socket.send_to(&[byte], to).await.unwrap();
 }
 
-/// The blocks of the disk; a write of several may be torn.
+/// The block size of the disk. A write of several blocks may be torn.
 pub const BLOCK: u64 = 8;
 
 pub fn read_file(name: &str) -> Vec<u8> {
     fs::read(format!("/{name}")).unwrap_or_default()
 }
 
-/// Writes the file from its beginning, without syncing it.
+/// Overwrites the file from its start, without syncing it.
 pub fn write_file(name: &str, content: &[u8]) {
     let path = format!("/{name}");
     let is_new = !fs::exists(&path);
     let file = OpenOptions::new().write(true).create(true).open(&path).unwrap();
     if is_new {
-        // The name is on the disk from the start: these bugs are about the content.
+        // The name is durable from the start, because these bugs are about the content.
         file.sync_all().unwrap();
         fs::sync_dir("/").unwrap();
     }

@@ -26,7 +26,7 @@ struct Wakeful {
     strategy: String,
 }
 
-/// Starts the hosts, and waits for the client, which is a host too.
+/// Starts the hosts, and waits for the client, which also runs on a host.
 async fn run(sim: Sim, System { hosts, client }: System) {
     if hosts.is_empty() {
         return client.await;

@@ -1,4 +1,4 @@
-//! What the programs call, on wakeful.
+//! The runtime functions that the programs call, on wakeful.
 
 use std::net::SocketAddr;
 use std::time::Duration;
