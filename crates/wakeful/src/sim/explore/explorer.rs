@@ -107,12 +107,12 @@ impl Explorer {
     ///
     /// | strategy | order of the tasks |
     /// | --- | --- |
-    ///  `swarm` | each seed draws one of the other strategies except `dfs`: the default |
+    /// | `swarm` | each seed draws one of the other strategies except `dfs`: the default |
     /// | `fifo` | first come, first served |
     /// | `random` | any ready task |
-    ///  `pct(d)` | the ready task with the highest random priority; `d` - 1 times, the running task gets the lowest priority |
+    /// | `pct(d)` | the ready task with the highest random priority; `d` - 1 times, the running task gets the lowest priority |
     /// | `delay(d)` | first come, first served; `d` times, a task is delayed until no other is ready |
-    ///  `urw` | at random; tasks with many polls ahead of them are preferred |
+    /// | `urw` | at random; tasks with many polls ahead of them are preferred |
     /// | `dfs(b)` | all runs with at most `b` unusual choices, one after the other: for tiny programs |
     ///
     /// `dfs` cuts a poll at its first two operations only, and tries only the first four values of a

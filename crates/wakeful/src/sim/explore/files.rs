@@ -2,7 +2,7 @@
 //!
 //! | file | content |
 //! | --- | --- |
-//!  `<test>.running` | the seed that is running; the file stays if the process is killed or aborts |
+//! | `<test>.running` | the seed that is running; the file stays if the process is killed or aborts |
 //! | `<test>-<seed>.choices` | the shrunk choices of a failure, for `WAKEFUL_SIM_REPLAY` |
 //! | `<test>-<seed>.json` | the timeline of the shrunk run |
 //! | `<test>-<seed>.log` | the messages of the shrunk run |
