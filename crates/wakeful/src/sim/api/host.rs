@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A machine of a simulation, with its own runtime and clock; from [`Sim::host`](super::Sim::host).
+/// A machine of a simulation, with its own runtime and clocks; from [`Sim::host`](super::Sim::host).
 ///
 /// The methods may be called from any host of the simulation. [`kill`](Self::kill),
 /// [`restart`](Self::restart) and [`pause`](Self::pause) take effect after the poll that calls them.
@@ -170,7 +170,7 @@ impl Host {
         self.id
     }
 
-    /// Returns the host's clock.
+    /// Returns the clocks of the host, to step them or to make them drift.
     ///
     /// # Examples
     ///

@@ -1,5 +1,6 @@
-//! The public types and functions of one simulated run. Unlike the modules below it, `api` uses
-//! the runtime.
+//! The public types and functions of one simulated run.
+//!
+//! Unlike the modules below it, `api` uses the runtime.
 
 mod functions;
 mod host;

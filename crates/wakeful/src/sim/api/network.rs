@@ -17,11 +17,12 @@ use std::time::Duration;
 /// - TCP and Unix streams keep their bytes in order. A lost TCP segment is sent again: it arrives 200 ms
 ///   later, or 600 ms later if it is lost twice, and so on.
 /// - UDP datagrams are lost, duplicated and reordered with the probabilities that are set here.
-/// - A partition stalls TCP and loses datagrams. As on Linux, a connection end with data to send fails
-///   with `TimedOut` after 924.6 s, and a connection attempt after 127 s.
+/// - A partition stalls TCP and loses datagrams. As on Linux, a peer with data to send fails with
+///   `TimedOut` after 924.6 s, and a connection attempt after 127 s.
 ///
-/// When the test has returned, all partitions are healed and no more messages are lost. No
-/// [`eventually`](super::Sim::eventually) fails during a partition or a hold.
+/// Latencies and probabilities apply to messages that are sent from then on. Partitions and holds also
+/// affect messages in flight. When the test has returned, all partitions are healed and no more messages
+/// are lost. No [`eventually`](super::Sim::eventually) fails during a partition or a hold.
 ///
 /// # Examples
 ///
@@ -146,7 +147,9 @@ impl Network {
         self
     }
 
-    /// Sets the range of message latencies between hosts. The usual choice is `range.start`.
+    /// Sets the range of message latencies between hosts. 0.5 to 2 ms by default.
+    ///
+    /// The usual choice is `range.start`. If the range is empty, all messages take that time.
     ///
     /// # Examples
     ///

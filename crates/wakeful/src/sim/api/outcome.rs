@@ -92,6 +92,8 @@ impl Outcome {
     /// Returns the unusual choices of the run, as text for
     /// [`Simulation::replay`](super::Simulation::replay).
     ///
+    /// The usual choices are the oldest task, the full budget, the lowest latency, no fault, and 0.
+    ///
     /// # Examples
     ///
     /// See [`Simulation::replay`](super::Simulation::replay).

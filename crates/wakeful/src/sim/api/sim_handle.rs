@@ -121,7 +121,7 @@ impl Sim {
 
     /// Adds a host and starts `program` on it. Each restart of the host calls `program` again.
     ///
-    /// If the program returns an error, the run fails.
+    /// The host starts after the poll that calls this. If the program returns an error, the run fails.
     ///
     /// # Panics
     ///

@@ -79,7 +79,7 @@ pub(super) struct HostEntry {
     pub(super) name: Arc<str>,
     /// `None` while the host is down.
     pub(super) runner: Option<Arc<dyn HostRunner>>,
-    /// `None` for the host of `block_on`, which cannot be restarted, and after the end of its `block_on`.
+    /// `None` for the host of `block_on`, which cannot be restarted, and after the end of the run.
     pub(super) program: Option<Program>,
     /// The clock since the last start.
     pub(super) time: Option<Arc<HostTime>>,
