@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! diagram
-//!   watch() ──► RUNNING ──deadline──► fail() ──► FAILED ──grace time──► abort()
+//!   watch() ──► RUNNING ──deadline──► fail() ──► FAILED ─grace period─► abort()
 //!                  │                               │
 //!                  └──────────── end() ◄───────────┘
 //! ```

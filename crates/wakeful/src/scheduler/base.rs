@@ -1,5 +1,5 @@
-//! State that both schedulers share: the configuration, the arena of tasks that are spawned from
-//! other threads, and the fatal error that ends every `block_on`.
+//! State that both schedulers share: configuration, arena for tasks of other threads, and the fatal
+//! error that ends every `block_on`.
 
 use crate::driver::clock::clock_ns::ClockNs;
 use crate::scheduler::block_on::ParkedBlockOn;
@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-/// How soon a thread that parks asks again to postpone a visit, if another thread was at work.
+/// How soon a parking thread retries to postpone a visit, after it found another thread busy.
 const ASK_AGAIN: Duration = Duration::from_millis(1);
 
 /// The part of a scheduler that does not depend on its flavor.
@@ -38,24 +38,24 @@ pub(crate) struct SchedulerBase {
     /// The arena for tasks that are spawned by threads which hold no core.
     external_arena: Arena,
     external_allocator: Mutex<Option<Allocator>>,
-    /// New tasks are cancelled.
+    /// Set once the scheduler is closing: new tasks are cancelled.
     closing: AtomicBool,
     /// The message with which every `block_on` panics. The scheduler closes itself once it is set.
     pub(super) fatal_error: OnceLock<String>,
     /// Threads that are parked in `block_on`, to be unparked after a fatal error.
     pub(super) parked: Mutex<Vec<ParkedBlockOn>>,
-    /// The local sets that were polled in this runtime.
+    /// The local sets that have been polled in this runtime.
     local_sets: Mutex<Vec<Weak<LocalShared>>>,
-    /// The time when a thread of the scheduler last read the clock. For tasks that are spawned by
-    /// other threads, which do not read it.
+    /// The time when a thread of the scheduler last read the clock. Used for tasks spawned by other
+    /// threads, which do not read the clock.
     last_clock_ms: AtomicU32,
     /// The trace of all threads that hold no core.
     pub(crate) external_trace: SharedTraceBuffer,
     /// The spawn sites of tasks that were dropped at shutdown before their first poll.
     never_polled: Mutex<BTreeMap<&'static Location<'static>, usize>>,
-    /// The number of `block_on`s that wait on threads which run no tasks.
+    /// The number of waiting `block_on`s on threads that run no tasks.
     pub(super) external_block_ons: AtomicUsize,
-    /// The number of polls that ended because their budget was spent.
+    /// The number of polls that ended because their budget was exhausted.
     pub(crate) budget_yields: AtomicU64,
 }
 
@@ -83,7 +83,7 @@ impl SchedulerBase {
     ///
     /// # Safety
     ///
-    /// Called once, before the scheduler is shared. `scheduler` contains this base. See
+    /// Must be called once, before the scheduler is shared. `scheduler` must contain this base. See
     /// [`Arena::open`].
     pub(crate) unsafe fn open(&self, scheduler: NonNull<dyn Schedule>) {
         // SAFETY: by contract.
@@ -103,7 +103,7 @@ impl SchedulerBase {
         !self.closing.swap(true, AcqRel)
     }
 
-    /// Publishes the time that a thread of the scheduler has read from the clock.
+    /// Publishes the time that a thread of the scheduler just read from the clock.
     #[inline]
     pub(crate) fn publish_clock(&self, now: ClockNs) {
         let now_ms = now.ms();
@@ -122,14 +122,14 @@ impl SchedulerBase {
 
     /// Traces and observes a task that is about to be injected.
     ///
-    /// The hook for spawns runs here, and may panic. Meanwhile another thread may shut the scheduler
-    /// down and drop the future, since this thread is not active.
+    /// The spawn hook runs here, and may panic. During the hook, another thread may shut the
+    /// scheduler down and drop the future, because this thread is not active.
     #[cold]
     fn record_injected(&self, task: Runnable) -> Runnable {
         let now = self.config.env.clock.now_approx();
         self.external_trace.record(Entry::woken(&task, now.time()));
         let task = UnqueuedTask::new(task);
-        // A task that is spawned on a closed scheduler has another one, and never runs.
+        // A task spawned on a closed scheduler belongs to the `PostShutdown` scheduler, and never runs.
         if self.external_arena.belongs_to(task.scheduler()) {
             self.config.observe_schedule(&task, now, None);
         }
@@ -138,7 +138,7 @@ impl SchedulerBase {
 
     /// Creates a task in the external arena.
     ///
-    /// `all_idle`: no thread runs tasks, so none has read the clock lately.
+    /// `all_idle` says that no thread runs tasks, so the published time is out of date.
     ///
     /// # Safety
     ///
@@ -152,7 +152,7 @@ impl SchedulerBase {
         if all_idle {
             self.last_clock_ms.store(self.now_ms(), Relaxed);
         }
-        // This thread may belong to another runtime, with a clock of its own.
+        // This thread may belong to another runtime, which has its own clock.
         let _now = context::set_now_ms_scoped(self.last_clock_ms.load(Relaxed));
         let mut external_allocator = self.external_allocator.lock();
         let (cell, id) = match external_allocator.as_mut() {
@@ -170,7 +170,7 @@ impl SchedulerBase {
         unsafe { cell::fill(cell, id, future, options) }
     }
 
-    /// Calls `f` with every task that a thread without a core has spawned.
+    /// Calls `f` with every task that was spawned by a thread without a core.
     pub(crate) fn for_each_external(&self, f: impl FnMut(TaskRef)) {
         self.external_arena.for_each(f);
     }
@@ -179,7 +179,7 @@ impl SchedulerBase {
         self.external_arena.handed_out()
     }
 
-    /// Calls `f` with each site where a thread without a core, or a local set, has spawned tasks.
+    /// Calls `f` with each site where a thread without a core, or a local set, spawned tasks.
     pub(crate) fn spawns_by_site(&self, f: &mut dyn FnMut(&'static Location<'static>, u64)) {
         self.external_arena.spawns_by_site(&mut *f);
         for set in self.local_sets() {
@@ -199,22 +199,22 @@ impl SchedulerBase {
         self.local_sets.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Returns whether there is a local set that was polled in this runtime.
+    /// Returns whether any local set has been polled in this runtime.
     pub(crate) fn has_local_sets(&self) -> bool {
         self.local_sets.lock().iter().any(|set| set.strong_count() > 0)
     }
 
-    /// Returns the local task that the thread with this id polls.
+    /// Returns the local task that the thread with this id is polling.
     pub(crate) fn running_local(&self, thread: i32) -> Option<TaskRef> {
         self.local_sets().iter().find_map(|set| set.running_on(thread))
     }
 
-    /// Returns the threads whose local sets were polled in this runtime.
+    /// Returns the threads whose local sets have been polled in this runtime.
     pub(crate) fn local_set_threads(&self) -> Vec<i32> {
         self.local_sets().iter().map(|set| set.thread()).collect()
     }
 
-    /// Returns whether the thread has a local task that has not completed, besides `running`.
+    /// Returns whether the thread has an unfinished local task other than `running`.
     pub(crate) fn has_other_local(&self, thread: i32, running: Option<&TaskRef>) -> bool {
         let running = running.map(TaskRef::cell);
         let mut has_other = false;
@@ -232,7 +232,7 @@ impl SchedulerBase {
         sets.iter().filter_map(|set| set.running()).map(|cell| cell.addr().get()).collect()
     }
 
-    /// Registers a local set that is polled in this runtime from now on.
+    /// Registers a local set that is about to be polled in this runtime.
     pub(crate) fn add_local(&self, set: Weak<LocalShared>) {
         let mut sets = self.local_sets.lock();
         sets.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&set));
@@ -244,9 +244,10 @@ impl SchedulerBase {
         std::ptr::from_ref(self).cast()
     }
 
-    /// Has the watchdog visit this scheduler, unless it does already.
+    /// Makes the watchdog visit this scheduler, unless it already does.
     ///
-    /// Called by a thread that begins to work, after it has stored that (`telemetry::scan_gate`).
+    /// A thread that starts to work calls this, after it has stored that it works
+    /// (`telemetry::scan_gate`).
     #[inline]
     pub(crate) fn wake_watchdog_if_asleep(&self) {
         if self.gate.is_asleep() {
@@ -263,8 +264,8 @@ impl SchedulerBase {
 
     /// Postpones the watchdog's next visit, if it is soon and `are_all_parked` returns true.
     ///
-    /// Called by a thread that is about to park, after it has stored that. `now` is the time on the
-    /// runtime's clock.
+    /// A thread that is about to park calls this, after it has stored that it parks. `now` is the
+    /// time on the runtime's clock.
     #[inline]
     pub(crate) fn postpone_visit(&self, now: ClockNs, are_all_parked: impl FnOnce() -> bool) {
         if self.gate.should_ask(now) {
@@ -281,8 +282,7 @@ impl SchedulerBase {
         self.gate.set_ask_after(now, ask_after);
     }
 
-    /// Counts an event after which a task may be stuck, on a thread that the watchdog does not
-    /// observe.
+    /// Counts an event that may leave a task stuck, on a thread that the watchdog does not observe.
     pub(crate) fn notify_progress(&self) {
         if self.gate.notify_progress() {
             self.wake_watchdog();
@@ -296,7 +296,7 @@ impl SchedulerBase {
 
     /// Counts a task that is about to be dropped at shutdown, if it was never polled.
     ///
-    /// A closure still runs after that, and an aborted task was not meant to.
+    /// Excludes closures, which still run, and aborted tasks, which were not meant to run.
     pub(crate) fn count_if_never_polled(&self, task: &TaskRef) {
         let header = task.header();
         if header.polls() == 0 && !task.state().has(RUNNING | COMPLETE | CANCELLED | BLOCKING) {
@@ -304,7 +304,8 @@ impl SchedulerBase {
         }
     }
 
-    /// Takes the spawn sites of tasks that were dropped at shutdown before their first poll.
+    /// Removes and returns the spawn sites of tasks that were dropped at shutdown before their
+    /// first poll.
     pub(crate) fn take_never_polled(&self) -> BTreeMap<&'static Location<'static>, usize> {
         std::mem::take(&mut *self.never_polled.lock())
     }
@@ -314,10 +315,11 @@ impl SchedulerBase {
         self.external_allocator.lock().take()
     }
 
-    /// Reports an orphan, and aborts it or fails every `block_on` as the policy says.
+    /// Reports an orphan, and applies the policy: aborts the task, or fails every `block_on`.
     pub(crate) fn orphaned(&self, task: &TaskRef) {
         if self.is_closing() {
-            // Tasks are dropped in some order, and one may hold the last waker of another.
+            // The tasks are being dropped, and a dropped task may have held the last waker of
+            // another.
             return;
         }
         // The user's report hook may panic. That must not unwind into the thread that dropped a
@@ -334,17 +336,17 @@ impl SchedulerBase {
         }
     }
 
-    /// Handles the panic of a task. Fails every `block_on` if the policy says so.
+    /// Handles the panic of a task; fails every `block_on` if the policy requires it.
     pub(crate) fn panicked(&self, task: &Header, payload: &(dyn Any + Send)) {
         if let Some(error) = self.config.hooks.panicked(task, payload) {
             self.fail_block_ons(error);
         }
     }
 
-    /// Handles the panic of a task whose JoinHandle was dropped: reports it, and fails every `block_on`
-    /// if the policy says so.
+    /// Reports the panic of a task without JoinHandle, and fails every `block_on` if the policy
+    /// requires it.
     pub(crate) fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
-        // A panic that has shut down the runtime was observed.
+        // A panic that shut the runtime down has been observed.
         if !self.is_closing()
             && !self.has_fatal_error()
             && let Some(error) = self.config.hooks.unobserved_panic(task, payload)

@@ -1,8 +1,8 @@
-//! The future of `block_on`. It is not a task: the thread that called `block_on` polls it, and its
-//! waker unparks that thread.
+//! The future of `block_on`, which is not a task: its own thread polls it, and its waker unparks
+//! that thread.
 //!
-//! - [`BlockOnState`] is one thread's state in `block_on`. Wakers and diagnostics see it from any
-//!   thread. A thread keeps it for its next `block_on`.
+//! - [`BlockOnState`] is one thread's state in `block_on`, visible to wakers and diagnostics on any
+//!   thread. The thread keeps the state for its next `block_on`.
 //! - [`BlockOnGuard`] is that state while the thread is inside `block_on`.
 //! - [`ParkedBlockOn`] refers to a thread that is parked in `block_on`, so that the runtime can
 //!   unpark it.
@@ -23,29 +23,29 @@ use std::task::{Poll, Wake, Waker};
 pub(crate) struct BlockOnState {
     /// PENDING, WOKEN or FAILED.
     wake_state: AtomicU8,
-    /// The message of a failure, and the poll number that it is about. FAILED is stored under this
-    /// lock.
+    /// The message of a failure, and the number of the poll that failed. FAILED is stored under
+    /// this lock.
     failure: Mutex<(u32, String)>,
-    /// A waker unparks it after it has stored `wake_state`, so the thread cannot miss the wake-up
-    /// (`wake_by_ref`).
+    /// The parker of the thread. A waker stores `wake_state` before it unparks, so the thread
+    /// cannot miss the wake-up (`wake_by_ref`).
     pub(crate) parker: Parker,
-    /// What diagnostics see of the future.
+    /// The record of the future for diagnostics.
     pub(crate) record: BlockOnRecord,
     /// The kernel's id of the thread.
     pub(crate) thread: i32,
-    /// What the wakers refer to. It has one strong reference per waker: those of the future, and the
-    /// waker that the thread keeps in its [`BlockOnHandle`].
+    /// The target of the wakers, with one strong reference per waker: the wakers of the future, and
+    /// the waker that the thread keeps in its [`BlockOnHandle`].
     waker: OnceLock<Weak<BlockOnWaker>>,
 }
 
 /// The future waits.
 const PENDING: u8 = 0;
-/// The future is to be polled.
+/// The future must be polled.
 const WOKEN: u8 = 1;
-/// The `block_on` is to panic, unless it is woken after all.
+/// The `block_on` must panic, unless it is woken first.
 const FAILED: u8 = 2;
 
-/// The waker of a `block_on`. Its references are counted apart from other references to the state.
+/// The waker of a `block_on`, whose references are counted separately from the state's.
 struct BlockOnWaker(Arc<BlockOnState>);
 
 impl Wake for BlockOnWaker {
@@ -54,8 +54,8 @@ impl Wake for BlockOnWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // The store comes first. `unpark` then leaves a token, so a thread that parks after it has
-        // read PENDING returns at once. The thread itself reads its own store.
+        // The store comes before `unpark`, which leaves a token. So a thread that has read PENDING
+        // and then parks returns at once. The thread itself reads its own store.
         let state = &self.0;
         state.wake_state.store(WOKEN, Release);
         if context::is_current_block_on(&state.record) {
@@ -67,14 +67,14 @@ impl Wake for BlockOnWaker {
 }
 
 impl BlockOnState {
-    /// Returns the number of wakers, besides the waker that the future is polled with.
+    /// Returns the number of wakers, excluding the waker that the future is polled with.
     pub(crate) fn live_wakers(&self) -> usize {
         let waker = self.waker.get();
         waker.map_or(0, |waker| waker.strong_count().saturating_sub(1))
     }
 
-    /// Copies the thread's poll number to `watched`, for the watchdog. A poll may have ended since the
-    /// last copy.
+    /// Copies the thread's poll number to `watched` for the watchdog, because a poll may have ended
+    /// since the last copy.
     pub(crate) fn mirror_to(&self, watched: &PollWatch) {
         let poll = self.record.poll_number();
         watched.mirror(self.thread, poll, poll.is_multiple_of(2));
@@ -87,17 +87,17 @@ impl BlockOnState {
         }
     }
 
-    /// Returns whether the future is to be polled, or the `block_on` is to panic.
+    /// Returns whether the future must be polled, or the `block_on` must panic.
     pub(crate) fn is_woken(&self) -> bool {
         self.wake_state.load(Acquire) != PENDING
     }
 
     /// Makes the `block_on` panic with `message`, because its future can never become ready.
     ///
-    /// Does nothing if the future was polled or woken since `poll` was read from the record.
+    /// Does nothing if the future was polled or woken after `poll` was read from the record.
     pub(crate) fn fail(&self, poll: u32, message: String) {
         let mut failure = ignore_poison(self.failure.lock());
-        // Two threads may call this, and the later one may mean an earlier poll. The thread in
+        // Two threads may call this, and the later call may refer to an earlier poll. The thread in
         // `block_on` takes the lock before it panics, so it sees the message.
         if self.record.poll_number() == poll
             && self.wake_state.compare_exchange(PENDING, FAILED, Release, Relaxed).is_ok()
@@ -108,15 +108,15 @@ impl BlockOnState {
         }
     }
 
-    /// Panics with the message of the failure. Called by the thread in `block_on`.
+    /// Panics with the failure's message, on the thread in `block_on`.
     ///
-    /// Returns if the failure was about an earlier poll; then it is a spurious wake-up.
+    /// Returns if the failure refers to an earlier poll; the wake-up is then spurious.
     #[cold]
     #[track_caller]
     fn panic_if_failed(&self) {
         let (poll, message) = std::mem::take(&mut *ignore_poison(self.failure.lock()));
         if self.record.poll_number() == poll {
-            // The future does not wait any more: while it unwinds, it drops what other tasks wait
+            // The future no longer waits: while unwinding, it drops resources that other tasks wait
             // for.
             self.record.begin_poll();
             panic!("{message}");
@@ -124,8 +124,8 @@ impl BlockOnState {
     }
 }
 
-/// A state and its waker, which the thread keeps for its next `block_on`. Boxed, so that one pointer
-/// moves from the thread to the guard and back.
+/// A state and its waker, which a thread keeps for its next `block_on`. Boxed, so that only a
+/// pointer moves between the thread and the guard.
 struct BlockOnHandle {
     state: Arc<BlockOnState>,
     waker: Waker,
@@ -144,7 +144,7 @@ impl BlockOnHandle {
             waker: OnceLock::new(),
         });
         let waker = Arc::new(BlockOnWaker(state.clone()));
-        // The cell is new, so this cannot fail.
+        // The cell is new, so `set` cannot fail.
         let _ = state.waker.set(Arc::downgrade(&waker));
         let mut states = lock_states();
         states.retain(|state| state.strong_count() > 0);
@@ -156,7 +156,7 @@ impl BlockOnHandle {
     }
 }
 
-/// The states of all threads, for diagnostics. A thread adds its own once.
+/// The states of all threads, for diagnostics. Each thread adds its state once.
 static STATES: Mutex<Vec<Weak<BlockOnState>>> = Mutex::new(Vec::new());
 
 fn lock_states() -> MutexGuard<'static, Vec<Weak<BlockOnState>>> {
@@ -185,7 +185,7 @@ thread_local! {
 /// The state of the calling thread while it is inside `block_on`.
 pub(crate) struct BlockOnGuard {
     handle: Option<Box<BlockOnHandle>>,
-    /// The future was woken when its last poll ended. Usually it woke itself, to yield to tasks.
+    /// Whether the future was woken when its last poll ended, usually by itself to yield to tasks.
     yielded: Cell<bool>,
     outer: *const BlockOnRecord,
     outer_drains_deferred: bool,
@@ -201,8 +201,8 @@ impl BlockOnGuard {
         handle.state.record.begin(Location::caller(), scheduler, via);
         handle.state.wake_state.store(WOKEN, Relaxed);
         let outer = context::set_block_on(&handle.state.record);
-        // Wakers are not deferred: no loop on this thread would wake them, unless the thread goes
-        // on to take a scheduler's core.
+        // Wakers are not deferred, because no loop on this thread would wake them, unless the
+        // thread later takes a scheduler's core.
         let outer_drains_deferred = context::set_drains_deferred(false);
         Self { handle: Some(handle), yielded: Cell::new(false), outer, outer_drains_deferred }
     }
@@ -223,7 +223,7 @@ impl BlockOnGuard {
         &self.handle().state
     }
 
-    /// Takes the wake-up. Returns whether there was one.
+    /// Consumes the wake-up, and returns whether there was one.
     ///
     /// # Panics
     ///
@@ -232,8 +232,8 @@ impl BlockOnGuard {
     #[track_caller]
     fn take_woken(&self) -> bool {
         let wake_state = &self.handle().state.wake_state;
-        // The load avoids an exchange. A wake-up that it misses leaves a token with the parker, or
-        // came from this thread and is seen by the next call.
+        // The load avoids an exchange. A wake-up that the load misses leaves a token with the
+        // parker, or comes from this thread and is seen by the next call.
         if wake_state.load(Relaxed) == PENDING {
             return false;
         }
@@ -248,7 +248,7 @@ impl BlockOnGuard {
     ///
     /// # Panics
     ///
-    /// If the future panics, or it was found that it can never become ready.
+    /// If the future panics, or if it has been proven that the future can never become ready.
     #[inline]
     #[track_caller]
     pub(crate) fn poll_if_woken<R>(&self, poll: impl FnOnce() -> Poll<R>) -> Option<Poll<R>> {
@@ -273,8 +273,8 @@ impl BlockOnGuard {
         self.state().parker.park(None);
     }
 
-    /// Remembers whether the future yielded: it is woken right after its poll and after the
-    /// deferred wakers were woken.
+    /// Records whether the future yielded: it is woken right after its poll and the deferred
+    /// wakers.
     pub(crate) fn update_yielded(&self) {
         self.yielded.set(self.is_woken());
     }
@@ -296,12 +296,12 @@ impl Drop for BlockOnGuard {
         context::set_drains_deferred(self.outer_drains_deferred);
         self.record().end();
         let handle = self.handle.take();
-        // If a nested `block_on` has left its state here, that one is dropped.
+        // If a nested `block_on` has left its state in the cell, that state is dropped.
         let _ = CACHED.try_with(|cached| cached.set(handle));
     }
 }
 
-/// A thread that is parked in `block_on`, to be unparked by the runtime.
+/// A thread that is parked in `block_on`, which the runtime can unpark.
 pub(crate) struct ParkedBlockOn(Arc<BlockOnState>);
 
 impl ParkedBlockOn {
@@ -313,7 +313,7 @@ impl ParkedBlockOn {
         &self.0
     }
 
-    /// Detaches the parker from the poller: the thread does not wait in it any more.
+    /// Detaches the parker from the poller, because the thread no longer waits in the poller.
     pub(crate) fn clear_interrupt(&self) {
         drop(self.0.parker.set_interrupt(None));
     }

@@ -1,14 +1,14 @@
 //! The blocking pool: threads for closures that may block.
 //!
 //! Waking a thread costs more than most closures, but a closure may also block forever. So neither
-//! "wake one thread per closure" nor "wake one thread for all" will do. The rule: while closures
-//! wait and a thread could be added, one thread is *coming*, or spins and finds them. A thread that
-//! arrives takes a closure. If more closures wait, it requests the next thread before it runs its
-//! own. A thread that finishes a closure takes the next one and requests no thread. So a few threads
-//! run many short closures. Behind closures that block, the pool grows by one thread per wake-up up
-//! to its limit.
+//! "wake one thread per closure" nor "wake one thread for all" works. The rule: while closures wait
+//! and a thread could be added, one thread is *coming*, or is spinning and finds them. A thread
+//! that arrives takes a closure. If more closures wait, the thread requests the next one before it
+//! runs its closure. A thread that finishes a closure takes the next closure and requests no
+//! thread. So a few threads run many short closures. If closures block, the pool grows by one
+//! thread per wake-up, up to its limit.
 //!
-//! The whole state is under one lock. Closures run outside it.
+//! One lock protects the whole state. Closures run outside the lock.
 
 use crate::scheduler::config::{Config, Role};
 use crate::sys::adaptive_spin::AdaptiveSpin;
@@ -31,7 +31,7 @@ pub(crate) struct BlockingPool {
     work: Condvar,
     /// Notified when a thread exits.
     thread_exited: Condvar,
-    /// A closure waits. Read by the spinning thread without the lock.
+    /// Whether a closure waits. The spinning thread reads this without the lock.
     waiting: AtomicBool,
     config: Arc<Config>,
 }
@@ -39,32 +39,33 @@ pub(crate) struct BlockingPool {
 #[derive(Default)]
 struct State {
     queue: VecDeque<Job>,
-    /// How many closures were ever pushed.
+    /// The number of closures pushed so far.
     pushed: u64,
-    /// Threads that take closures.
+    /// The number of threads that take closures.
     threads: usize,
-    /// Threads that take closures, and those that are about to exit.
+    /// The number of threads that take closures or are about to exit.
     alive: usize,
     idle: usize,
-    /// A thread was woken or started and has not arrived yet.
+    /// Whether a thread was woken or started and has not arrived yet.
     coming: bool,
-    /// Threads in a row that failed in the user's callback, or in the function for thread names.
+    /// The number of consecutive threads that failed in the user's callback or thread-name
+    /// function.
     failed_starts: usize,
-    /// A thread spins on `waiting` and needs no wake-up.
+    /// Whether a thread spins on `waiting` and needs no wake-up.
     spinning: bool,
     closed: bool,
     handles: Vec<thread::JoinHandle<()>>,
 }
 
-/// After this many failed starts in a row, no other thread is started for waiting closures.
+/// The number of consecutive failed starts after which no thread is started for waiting closures.
 const MAX_FAILED_STARTS: usize = 3;
 
-/// Counts a thread out of the pool when it is dropped.
+/// A guard that decrements the pool's thread counts when it is dropped.
 struct PoolThreadGuard<'a> {
     pool: &'a Arc<BlockingPool>,
-    /// The user's `on_thread_start` callback has returned.
+    /// Whether the user's `on_thread_start` callback has returned.
     started: bool,
-    /// The thread is not counted in `threads` any more.
+    /// Whether the thread is no longer counted in `threads`.
     is_uncounted: bool,
 }
 
@@ -77,13 +78,13 @@ impl Drop for PoolThreadGuard<'_> {
         state.alive -= 1;
         let mut stranded = VecDeque::new();
         if !self.started {
-            // This thread was the coming one. Closures that no other thread will run are
-            // cancelled.
+            // This thread was the coming one. If no other thread will run the waiting closures,
+            // they are cancelled.
             state.coming = false;
             if state.threads == 0 {
                 stranded = std::mem::take(&mut state.queue);
             } else if !state.queue.is_empty() {
-                // These closures wait for this thread.
+                // The waiting closures rely on this thread.
                 state.failed_starts += 1;
                 if state.idle > 0 || state.failed_starts < MAX_FAILED_STARTS {
                     self.pool.request_thread(state);
@@ -93,7 +94,7 @@ impl Drop for PoolThreadGuard<'_> {
         }
         drop(state);
         self.pool.cancel(stranded);
-        // The last step: the thread that shuts down may go on after this.
+        // Must be the last step: after it, the thread that shuts down may continue.
         self.pool.thread_exited.notify_all();
     }
 }
@@ -101,8 +102,8 @@ impl Drop for PoolThreadGuard<'_> {
 /// A closure that waits in the pool.
 pub(crate) struct Job {
     pub(crate) task: Runnable,
-    /// The closure runs even if the pool closes before a thread takes it. True for all closures of
-    /// users, which may save data at exit, and for internal ones that must not be lost.
+    /// Whether the closure runs even if the pool closes before a thread takes it. True for all user
+    /// closures, which may save data at exit, and for internal closures that must not be lost.
     pub(crate) mandatory: bool,
 }
 
@@ -126,7 +127,7 @@ impl BlockingPool {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Queues a closure. On a closed pool it is cancelled at once.
+    /// Queues a closure. If the pool is closed, cancels the closure at once.
     #[track_caller]
     pub(crate) fn push(self: &Arc<Self>, job: Job) {
         let mut state = self.lock();
@@ -168,7 +169,7 @@ impl BlockingPool {
                 join_ended(&mut state.handles);
                 state.handles.push(handle);
             }
-            // The function for thread names may have failed. The next call may succeed.
+            // The thread-name function may have failed, and its next call may succeed.
             Err(_) if state.failed_starts + 1 < MAX_FAILED_STARTS => {
                 state.failed_starts += 1;
                 self.request_thread(state);
@@ -188,7 +189,7 @@ impl BlockingPool {
         }
     }
 
-    /// Releases a paused clock that these closures kept from advancing.
+    /// Releases a paused clock that `closures` closures kept from advancing.
     fn release_clock(&self, closures: usize) {
         for _ in 0..closures {
             if self.config.env.clock.release_auto_advance() {
@@ -197,10 +198,10 @@ impl BlockingPool {
         }
     }
 
-    /// Runs a pool thread from its start to its end.
+    /// Runs a pool thread from start to exit.
     fn work(self: &Arc<Self>) {
         OWN_POOL.with(|pool| pool.set(Arc::as_ptr(self)));
-        // The thread is counted out even if a callback of the user panics.
+        // The guard updates the counts even if a callback of the user panics.
         let mut guard = PoolThreadGuard { pool: self, started: false, is_uncounted: false };
         self.config.call_on_thread_start();
         guard.started = true;
@@ -243,8 +244,8 @@ impl BlockingPool {
 
     /// Waits for a closure.
     ///
-    /// Returns `Some(true)` if this thread was the coming one: it requests the next thread if
-    /// more closures wait. Returns `None` if the thread has to exit.
+    /// Returns `Some(true)` if this thread was the coming one: it must request the next thread if
+    /// more closures wait. Returns `None` if the thread must exit.
     fn wait(&self, mut state: MutexGuard<'_, State>, spinner: &mut AdaptiveSpin) -> Option<bool> {
         if state.closed {
             thread_registry::set_runs_user_code(true);
@@ -256,12 +257,12 @@ impl BlockingPool {
             drop(state);
             spinner.spin(|_| self.waiting.load(Acquire));
             self.lock().spinning = false;
-            // Pushes meanwhile requested no thread, so this thread counts as the requested one.
+            // Pushes during the spin requested no thread, so this thread counts as the requested one.
             return Some(true);
         }
         state.idle += 1;
         let slept = real_time::now();
-        // `None`: without a limit.
+        // `None` means no limit.
         let deadline = slept.checked_add(self.config.thread_keep_alive);
         loop {
             let left = deadline.map(|at| at.saturating_duration_since(real_time::now()));
@@ -269,18 +270,19 @@ impl BlockingPool {
             if state.coming || state.closed {
                 state.idle -= 1;
                 spinner.record_sleep(slept.elapsed().as_nanos() as u64);
-                // If another thread was quicker than the requested one, it takes that one's place.
+                // A thread that arrives before the requested thread takes its place.
                 let was_coming = std::mem::take(&mut state.coming);
                 return Some(was_coming);
             }
             if left.is_some_and(|left| left.is_zero()) {
                 if !state.queue.is_empty() {
-                    // The requested thread has not arrived.
+                    // The requested thread has not arrived yet.
                     state.idle -= 1;
                     return Some(true);
                 }
-                // Under the lock under which it found no closure, so the next push does not count
-                // on this thread. A scan that sees one idle thread less sees that this one runs user code.
+                // This happens under the same lock as the empty-queue check, so the next push does
+                // not rely on this thread. A scan that sees one idle thread fewer also sees that
+                // this thread runs user code.
                 thread_registry::set_runs_user_code(true);
                 state.idle -= 1;
                 state.threads -= 1;
@@ -302,10 +304,10 @@ impl BlockingPool {
         }
     }
 
-    /// Closes the pool for new closures.
+    /// Closes the pool: new closures are cancelled.
     ///
-    /// Mandatory closures that wait still run. Of the others, internal reads whose result is not
-    /// needed any more, only the first runs, if a thread is coming for it.
+    /// Waiting mandatory closures still run. The others are internal reads whose result is no
+    /// longer needed; of these only the first runs, if a thread is coming for it.
     pub(crate) fn close(&self) {
         let dropped: VecDeque<Job> = {
             let mut state = self.lock();
@@ -332,11 +334,11 @@ impl BlockingPool {
         }
     }
 
-    /// Waits until every thread has exited, but not beyond `deadline`, and joins them.
+    /// Joins all threads, waiting until `deadline` at most.
     ///
     /// Returns true if all thread-local destructors have run, and false if a thread is still alive.
     pub(crate) fn join_until(&self, deadline: Option<Instant>) -> bool {
-        // A closure of this pool may drop the runtime. Its thread does not wait for itself.
+        // A closure of this pool may drop the runtime. Then its thread must not wait for itself.
         let own = usize::from(OWN_POOL.with(|pool| ptr::eq(pool.get(), self)));
         let mut state = self.lock();
         while state.alive > own {
@@ -375,7 +377,7 @@ impl BlockingPool {
         (state.threads, state.idle, state.queue.len())
     }
 
-    /// Returns how many closures were pushed so far.
+    /// Returns how many closures have been pushed.
     pub(crate) fn pushed(&self) -> u64 {
         self.lock().pushed
     }

@@ -1,4 +1,4 @@
-//! The configuration of a scheduler: what the builder has decided.
+//! The configuration of a scheduler, as set by the builder.
 
 use crate::driver::clock::Clock;
 use crate::driver::clock::clock_ns::ClockNs;
@@ -22,10 +22,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-/// A callback of the user.
+/// A callback provided by the user.
 pub(crate) type Callback = Arc<dyn Fn() + Send + Sync>;
 
-/// What the runtime does about an orphan: a task that can never be woken again.
+/// The runtime's reaction to an orphan: a task that can never be woken again.
 ///
 /// Set it with [`Builder::on_orphan`](crate::runtime::Builder::on_orphan).
 ///
@@ -45,20 +45,22 @@ pub(crate) type Callback = Arc<dyn Fn() + Send + Sync>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OrphanPolicy {
-    /// Report it once, and leave it as it is.
+    /// Report the orphan once, and leave it alone.
     #[default]
     Report,
-    /// Report it and drop its future. Its JoinHandle resolves with an error for which
+    /// Report the orphan and drop its future. Its JoinHandle resolves to an error for which
     /// [`is_orphaned`](crate::task::JoinError::is_orphaned) is true.
     Abort,
-    /// Report it and shut the runtime down. All tasks are dropped, and every `block_on` panics with
-    /// the report, even if its future becomes ready in the poll that dropped the waker.
+    /// Report the orphan and shut the runtime down.
+    ///
+    /// All tasks are dropped, and every `block_on` panics with the report, even if its future
+    /// becomes ready in the poll that dropped the waker.
     ///
     /// This is the default under `#[wakeful::test]`.
     Panic,
 }
 
-/// What a thread of the runtime is for.
+/// The role of a thread of the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Runs tasks, so it must not block.
@@ -78,7 +80,7 @@ pub(crate) struct Config {
     pub(crate) on_thread_stop: Option<Callback>,
     pub(crate) on_thread_park: Option<Callback>,
     pub(crate) on_thread_unpark: Option<Callback>,
-    /// The number of polls after which a task is taken from the injector.
+    /// The number of polls after which a worker takes a task from the injector.
     pub(crate) injector_interval: u32,
     /// The largest number of polls after which the clock is read and the driver polled.
     pub(crate) event_interval: u32,
@@ -88,39 +90,40 @@ pub(crate) struct Config {
     /// The name of the future of `block_on` in reports.
     pub(crate) block_on_name: Option<String>,
     pub(crate) on_orphan: OrphanPolicy,
-    /// After how long in one poll a worker's other tasks are rescued. `None`: never.
+    /// The poll duration after which a worker's other tasks are rescued; `None` means never.
     pub(crate) rescue_after: Option<Duration>,
-    /// After how long a blocked poll is reported. `None`: never.
+    /// The duration after which a blocked poll is reported; `None` means never.
     pub(crate) report_blocked_after: Option<Duration>,
-    /// After how long a situation that lasts is reported. `None`: never.
+    /// The duration after which a lasting problem is reported; `None` means never.
     pub(crate) report_lasting_after: Option<Duration>,
     /// The largest number of spare workers.
     pub(crate) max_spare_threads: usize,
-    /// The runtime belongs to a test. A `block_on` without a waker counts as stuck, and the watchdog looks
-    /// for the end of other threads.
+    /// Whether the runtime belongs to a test. Then a `block_on` without a waker counts as stuck,
+    /// and the watchdog checks whether other threads have exited.
     pub(crate) always_end_stuck_block_on: bool,
     /// The buckets of exact histograms.
     pub(crate) exact: ExactBuckets,
     /// When tasks were scheduled, if schedule latencies are tracked.
     pub(crate) schedule_times: Option<ScheduleTimes>,
     pub(crate) task_hooks: TaskHooks,
-    /// While it lives, `observe_end` is called at the end of each task. `None` if it would do nothing.
+    /// Keeps `observe_end` called at the end of each task. `None` if `observe_end` would do
+    /// nothing.
     pub(crate) _ended_watch: Option<EndedWatch>,
     pub(crate) hooks: Arc<dyn RuntimeHooks>,
     pub(crate) env: Environment,
 }
 
 impl Config {
-    /// Returns whether every poll and every wake-up is observed, from the start to the end.
+    /// Returns whether every poll and every wake-up is observed, for the runtime's whole life.
     pub(crate) fn observes_all(&self) -> bool {
         self.task_hooks.observe_spawns_or_polls()
             || self.exact.poll_times.is_some()
             || self.schedule_times.is_some()
     }
 
-    /// Observes a task that is scheduled at `now`, by a wake-up or a spawn.
+    /// Observes that a task is scheduled at `now`, by a wake-up or a spawn.
     ///
-    /// `poll_watch` is that of the calling thread, if it holds a core.
+    /// `poll_watch` is the calling thread's, if it holds a core.
     pub(crate) fn observe_schedule(
         &self,
         task: &Runnable,
@@ -141,10 +144,10 @@ impl Config {
         self.task_hooks.call_on_terminate(task);
     }
 
-    /// Calls `poll`, which polls the task. Calls the hooks before and after it, and records the
-    /// latency in `metrics`, which are those of the calling worker.
+    /// Polls a task through `poll`, calls the hooks around it, and records the schedule latency.
     ///
-    /// The calling thread shows no task that it polls, before `poll` and after it.
+    /// The latency goes to `metrics`, which are the calling worker's. The thread's `PollWatch`
+    /// shows no task before and after `poll`.
     pub(crate) fn observe_poll(
         &self,
         task: Runnable,
@@ -169,7 +172,7 @@ impl Config {
         self.task_hooks.call_after_poll(&meta);
     }
 
-    /// Calls the user's function for the start of a thread, on that thread.
+    /// Calls the user's `on_thread_start` callback on the new thread.
     pub(crate) fn call_on_thread_start(&self) {
         if let Some(callback) = &self.on_thread_start {
             thread_registry::set_runs_user_code(true);
@@ -187,7 +190,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// If the system refuses a thread, or the user's function for thread names panics.
+    /// Returns an error if the thread can't be created, or if the user's thread-name function panics.
     pub(crate) fn spawn_thread(
         &self,
         role: Role,
@@ -197,8 +200,8 @@ impl Config {
             ThreadName::Fixed(name) => name.clone().into_owned(),
             ThreadName::Function(name) => {
                 self.hooks.before_user_code();
-                // The user's function is called while locks are held. Its panic must not unwind; it
-                // is one more reason why there is no thread.
+                // The user's function is called while locks are held, so its panic must not unwind.
+                // The panic counts as a failure to start the thread.
                 catch_and_forget(|| name()).ok_or_else(|| {
                     std::io::Error::other("the function for thread names panicked")
                 })?
@@ -238,7 +241,7 @@ pub(crate) struct Environment {
     pub(crate) ids: IdSource,
     seeds: SeedSource,
     pub(crate) next_task: NextTask,
-    /// The host of a simulation that the runtime is.
+    /// The simulated host, if the runtime is one.
     pub(crate) simulated: Option<SimulatedHost>,
 }
 
@@ -261,7 +264,7 @@ impl Environment {
         let (clock, ids) = (Clock::simulated(host.time.clone()), host.world.ids.clone());
         let seed = host.world.seed ^ u64::from(host.id.0).rotate_left(48);
         let seeds = SeedSource(AtomicU64::new(seed));
-        // Local sets draw the next task, and the oracle answers.
+        // Local sets draw the next task at random, and the oracle makes the choice.
         Self { clock, ids, seeds, next_task: NextTask::Shuffled, simulated: Some(host) }
     }
 

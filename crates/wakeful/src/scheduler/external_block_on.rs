@@ -1,9 +1,9 @@
-//! `block_on` on a thread that runs no tasks: of a multi-thread runtime, or through a `Handle`.
+//! `block_on` on a thread that runs no tasks: on a multi-thread runtime, or through a `Handle`.
 //!
-//! The thread polls its future, and parks while that waits. Two kinds of guards tell the runtime
-//! about it: [`ParkedGuard`] lets the runtime unpark the thread after a fatal error.
-//! [`ExternalBlockOnGuard`] tells the watchdog when the `block_on` ends, because a task may be
-//! stuck from then on.
+//! The thread polls its future, and parks while the future waits. Two guards register the thread
+//! with the runtime. [`ParkedGuard`] lets the runtime unpark the thread after a fatal error.
+//! [`ExternalBlockOnGuard`] notifies the watchdog when the `block_on` ends, because this may leave
+//! a task stuck.
 
 use crate::scheduler::base::SchedulerBase;
 use crate::scheduler::block_on::{self, BlockOnGuard, BlockOnState, ParkedBlockOn};
@@ -33,17 +33,17 @@ impl SchedulerBase {
 
     /// Makes every `block_on` of this runtime panic with `error`, now and later.
     ///
-    /// The first error counts.
+    /// If several errors are set, the first one is kept.
     pub(crate) fn fail_block_ons(&self, error: String) {
         let _ = self.fatal_error.set(error);
         self.unpark_block_ons();
     }
 
-    /// Panics with the fatal error, if there was one.
+    /// Panics with the fatal error, if any.
     ///
     /// # Panics
     ///
-    /// If there was a fatal error.
+    /// If a fatal error has been set.
     #[inline]
     #[track_caller]
     pub(crate) fn panic_if_fatal(&self) {
@@ -70,7 +70,7 @@ impl SchedulerBase {
     ///
     /// # Panics
     ///
-    /// If the future panics, or there was a fatal error.
+    /// If the future panics, or a fatal error has been set.
     #[track_caller]
     pub(crate) fn block_on<F: Future>(
         &self,
@@ -92,8 +92,8 @@ impl SchedulerBase {
                 self.panic_if_fatal();
                 return output;
             }
-            // This thread puts itself on the list, then checks for an error, then parks. A thread
-            // with a fatal error stores it first, and reads the list then.
+            // This thread adds itself to the list, then checks for an error, then parks. A thread
+            // that raises a fatal error stores the error, then reads the list.
             parked.get_or_insert_with(|| ParkedGuard::new(self, &block_on));
             block_on.record().waiting.set_since_ms(self.now_ms());
             external.get_or_insert_with(|| ExternalBlockOnGuard::new(self));
@@ -106,7 +106,7 @@ impl SchedulerBase {
         }
     }
 
-    /// Puts a thread that is about to park in `block_on` on the list.
+    /// Adds a thread that is about to park in `block_on` to the list.
     pub(crate) fn list_parked(&self, parked: ParkedBlockOn) {
         parked.state().record.record_first_wait(self.now_ms());
         self.parked.lock().push(parked);
@@ -132,10 +132,11 @@ impl BlockOnPolls {
     }
 }
 
-/// Counts a `block_on` on a thread that runs no tasks. When it is dropped, the watchdog is
-/// notified, because a task may be stuck from then on.
+/// Counts a `block_on` on a thread that runs no tasks.
 ///
-/// Not every `block_on` has one: many end before the watchdog could have seen them.
+/// The drop notifies the watchdog, because the end of the `block_on` may leave a task stuck. A
+/// `block_on` creates the guard only when it first waits: many end before the watchdog could see
+/// them.
 pub(crate) struct ExternalBlockOnGuard<'a>(&'a SchedulerBase);
 
 impl<'a> ExternalBlockOnGuard<'a> {
@@ -153,7 +154,7 @@ impl Drop for ExternalBlockOnGuard<'_> {
     }
 }
 
-/// Keeps a thread on the list of threads that are parked in `block_on`.
+/// Keeps a thread on the list of parked threads until the guard is dropped.
 struct ParkedGuard<'a> {
     base: &'a SchedulerBase,
     parked: ParkedBlockOn,

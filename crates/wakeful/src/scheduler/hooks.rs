@@ -8,50 +8,51 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What the scheduler asks of the runtime that it belongs to.
+/// The upcalls of a scheduler to its runtime.
 pub(crate) trait RuntimeHooks: Send + Sync {
-    /// Reports an orphan. Returns the text of the report.
+    /// Reports an orphan, and returns the text of the report.
     fn orphan(&self, task: &TaskRef) -> String;
-    /// Records that a task panicked. Returns the message with which every `block_on` has to fail.
+    /// Records that a task panicked. Returns the message with which every `block_on` must fail, if any.
     fn panicked(&self, task: &Header, payload: &(dyn Any + Send)) -> Option<String>;
     /// Reports the panic of a task whose JoinHandle was dropped.
     ///
-    /// Returns the message with which every `block_on` has to fail.
+    /// Returns the message with which every `block_on` must fail, if any.
     fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send)) -> Option<String>;
     /// Reports a poll that blocks its thread.
     fn blocked(&self, poll: &BlockedPoll);
-    /// Reports a task that wakes itself all the time: it was polled `polls` times `within` a time.
+    /// Reports a task that keeps waking itself: it was polled `polls` times within `within`.
     fn spinning(&self, subject: &PolledEntity, polls: u32, within: Duration);
     /// Reports the futile loops that threads of the runtime have found.
     fn report_futile_loops(&self);
     /// Scans the runtime for deadlocks and reports them.
     ///
-    /// Returns after how long the scan has to be repeated without progress, if it has to. A thread
-    /// outside of the runtime may change the result, or a wait is too young to be reported.
+    /// Returns after how long the scan must be repeated even without progress, if necessary. A
+    /// thread outside the runtime may change the result, or a wait may be too recent to be
+    /// reported.
     fn scan_for_deadlocks(&self) -> Option<Duration>;
-    /// Reports situations that have lasted too long. Returns after how long the next may have.
+    /// Reports problems that have lasted too long. Returns the time until the next one may be due.
     fn observe_lasting(&self) -> Option<Duration>;
-    /// Has the watchdog visit the scheduler. Returns false if no thread can be started for it.
+    /// Makes the watchdog visit the scheduler. Returns false if its thread cannot be started.
     fn wake_watchdog(&self) -> bool;
-    /// Postpones the watchdog's next visit of the scheduler, if it can be. Every thread that polls
-    /// tasks was parked at a time since `parked_at`.
+    /// Postpones the watchdog's next visit of the scheduler, if possible.
     ///
-    /// Returns after how long it pays off to call this again; `None`: not before the next visit.
+    /// Every thread that polls tasks was parked at some time since `parked_at`. Returns after how
+    /// long another call is useful; `None` means not before the next visit.
     fn postpone_visit(&self, parked_at: Instant) -> Option<Duration>;
-    /// Returns whether another thread than the calling one is the watchdog.
+    /// Returns whether a thread other than the calling one is the watchdog.
     fn has_other_watchdog(&self) -> bool;
     /// Hands the role of the watchdog to another thread, if the calling thread has it.
     ///
-    /// The calling thread is about to call user code, which may block.
+    /// Called by a thread that is about to run user code, which may block.
     fn before_user_code(&self);
-    /// Counts an event after which a task may be stuck: the end of a blocking closure.
+    /// Counts an event that may leave a task stuck: the end of a blocking closure.
     fn notify_progress(&self);
     /// Completes the pending operations of the io_uring instances, without blocking the calling
-    /// thread. Called when no worker polls a driver any more; a closure of `block_in_place` may
-    /// wait for such an operation.
+    /// thread. Called when workers no longer poll a driver, because a closure of `block_in_place`
+    /// may wait for such an operation.
     fn drivers_closed(&self);
-    /// Called when the last blocking closure has ended that kept a paused clock from advancing by
-    /// itself.
+    /// Called after the last blocking closure that kept a paused clock from auto-advancing has
+    /// ended.
     fn auto_advance_released(&self);
     /// Runs `main`, the whole life of a thread, inside the runtime's context.
     fn in_context(&self, role: Role, main: &mut dyn FnMut());
@@ -64,7 +65,7 @@ pub(crate) enum PolledEntity {
     BlockOnState(Arc<BlockOnState>),
 }
 
-/// What a thread that polls is for.
+/// The role of a thread that polls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PollingThread {
     /// The worker with this index.

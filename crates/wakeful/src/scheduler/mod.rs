@@ -4,13 +4,13 @@
 //! - [`current_thread`]: runs every task on the thread that calls `block_on`.
 //! - [`local_set`]: tasks that stay on one thread, polled by a task or a `block_on` there.
 //! - [`base`]: state that both schedulers share.
-//! - [`thread_core`]: what the cores of both schedulers share: rounds of polls, samples, spinning.
+//! - [`thread_core`]: the part that the cores of both schedulers share: rounds, samples, spinning.
 //! - [`poll_estimator`]: estimates how long a poll takes, from recent polls.
-//! - [`block_on`]: the future of `block_on`, which its thread polls and which is not a task.
+//! - [`block_on`]: the future of `block_on`, which is not a task; its own thread polls it.
 //! - [`external_block_on`]: `block_on` on a thread that runs no tasks.
 //! - [`blocking_pool`]: threads for closures that block.
 //! - `post_shutdown`: the arena of tasks that are spawned on a runtime that has shut down.
-//! - [`config`]: the builder's decisions.
+//! - [`config`]: the builder's settings.
 //! - [`hooks`]: the upcalls to the modules above.
 //!
 //! Tasks reach their scheduler through [`Schedule`](crate::task::schedule::Schedule). Control enters

@@ -2,40 +2,41 @@
 //!
 //! A busy thread reads its clock and polls its driver once per *round* (`thread_core`). If polls
 //! are short, a round has many of them. If polls are long, it has fewer, down to one: sockets and
-//! timers then wait for one poll, not for sixty. The same estimate tells when a backlog of ready
-//! tasks is long enough to wake another worker.
+//! timers then wait for one poll, not for sixty. The same estimate decides when a backlog of ready
+//! tasks is worth waking another worker.
 
 /// The assumed duration of a poll before any was measured.
 const UNKNOWN_POLL_NS: u64 = 40_000;
 /// The target duration of a round. It is several times the cost of reading the clock and polling the
 /// driver. It is too short to matter for tasks that wait for a timer or a descriptor.
 const ROUND_NS: u64 = 500_000;
-/// For how long the future of `block_on` waits for tasks that were ready before it.
+/// The maximum time that a `block_on` future waits for tasks that were ready before it.
 ///
-/// It waits for at most one full round, and after this time only for polls that have begun. The
-/// value is far above what tasks take that a program may expect to run first, even in a debug build
-/// on a busy machine.
+/// The future waits for at most one full round, and after this time only for polls that have begun.
+/// Tasks that a program may expect to run first take far less time, even in a debug build on a busy
+/// machine.
 const MAX_BLOCK_ON_DELAY_NS: u64 = 5_000_000;
-/// A backlog that its worker finishes within this time is not worth a wake-up, which takes about as
-/// long.
+/// The duration of a backlog that is not worth waking another worker, because a wake-up takes about
+/// as long.
 const WORTH_WAKING_NS: u64 = 20_000;
-/// The limit for tasks that the driver woke, if polls are shorter than a wake-up.
+/// [`WORTH_WAKING_NS`] for tasks that the driver woke, if polls are shorter than a wake-up.
 ///
-/// Tasks that talk to each other over sockets are faster and cheaper on one core. Two cores would
-/// pass the sockets' memory back and forth. Measured with 64 and 512 connections.
+/// Tasks that exchange data over sockets are faster and cheaper on one core; on two cores, the
+/// sockets' cache lines bounce between them. Measured with 64 and 512 connections.
 const WORTH_MIGRATING_NS: u64 = 1_000_000;
-/// Longer rounds count as this long. A clock that was advanced by hand may show any duration.
+/// The maximum duration of a round. A clock that was advanced by hand may show any duration.
 const MAX_ROUND_NS: u64 = 1_000_000_000;
 
-/// The estimate of one thread.
+/// The estimated poll duration of one thread.
 ///
 /// A round in which the kernel preempted the thread looks like a round of long polls. So one long
-/// round changes only the length of the next round. The wake thresholds change after two in a row.
+/// round changes only the length of the next round. The wake thresholds change after two long
+/// rounds in a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PollEstimator {
-    /// The duration of a poll in the last round.
+    /// The mean poll duration in the last round.
     last_ns: u64,
-    /// The duration of a poll over several rounds.
+    /// The mean poll duration over several rounds.
     smoothed_ns: u64,
 }
 
@@ -44,9 +45,9 @@ impl PollEstimator {
         Self { last_ns: UNKNOWN_POLL_NS, smoothed_ns: UNKNOWN_POLL_NS }
     }
 
-    /// Learns from a round of `polls` polls that took `spent_ns`.
+    /// Updates the estimate with a round of `polls` polls that took `spent_ns`.
     ///
-    /// The estimate rises at once and falls slowly. Taking long polls for short ones makes tasks
+    /// The estimate rises at once and falls slowly. Mistaking long polls for short ones makes tasks
     /// wait; the reverse only polls the driver and wakes workers too often.
     pub(crate) fn learn(&mut self, polls: u32, spent_ns: u64) {
         let spent_ns = spent_ns.min(MAX_ROUND_NS);
@@ -61,10 +62,10 @@ impl PollEstimator {
         self.smoothed_ns = if lower >= old { lower } else { (7 * old + lower) / 8 };
     }
 
-    /// Learns from a round, and returns the limit of the next round if the estimate has changed.
+    /// Updates the estimate, and returns the next round's limit if the estimate changed.
     ///
     /// `limit` is the limit of this round, and `max` the configured one. If `limit` is `max` and
-    /// polls are as short as before, there is nothing to learn.
+    /// polls are as short as before, the estimate is unchanged.
     #[inline]
     pub(crate) fn learn_round(
         &mut self,
@@ -85,7 +86,7 @@ impl PollEstimator {
         self.round_limit(max)
     }
 
-    /// Returns how many polls the next round has, at most `max`.
+    /// Returns the number of polls of the next round, at most `max`.
     pub(crate) fn round_limit(self, max: u32) -> u32 {
         polls_in(ROUND_NS, self.smoothed_ns.max(self.last_ns), max).max(1)
     }

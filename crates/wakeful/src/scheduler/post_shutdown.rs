@@ -1,6 +1,6 @@
 //! The arena of tasks that are spawned on a runtime that has shut down.
 //!
-//! Such a task is cancelled at once, but its JoinHandle needs a cell to refer to.
+//! Such a task is cancelled at once, but its JoinHandle needs a cell.
 
 use crate::sys::sync::Mutex;
 use crate::task::JoinHandle;
@@ -14,7 +14,7 @@ use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
-/// The scheduler of these tasks. It never runs one.
+/// The scheduler of tasks spawned after shutdown, which runs none of them.
 struct PostShutdown;
 
 impl Schedule for PostShutdown {
@@ -36,7 +36,7 @@ impl Schedule for PostShutdown {
 
 static POST_SHUTDOWN: PostShutdown = PostShutdown;
 
-/// Creates a task in this arena.
+/// Creates a task in the post-shutdown arena.
 ///
 /// # Safety
 ///

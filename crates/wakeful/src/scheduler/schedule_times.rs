@@ -1,19 +1,19 @@
-//! When tasks were scheduled, if the builder asked for schedule latencies.
+//! The times at which tasks were scheduled, if the builder enabled schedule latencies.
 //!
 //! A task's latency is the time from its schedule to the poll that follows. A cell has no space for
-//! the time of the schedule, so the times are in a table of the scheduler. Only runtimes that track
-//! latencies have one.
+//! this time, so the scheduler keeps a table of times. Only runtimes that track latencies have one.
 //!
-//! The paths of an entry. All of them are rare paths, taken because each event is observed:
+//! The life of an entry. All transitions are on rare paths, taken because each event is observed:
 //!
 //! ```text
 //!   spawn, wake-up ─► Scheduled(time) ─► start_poll ─► Polled ─► end_poll ─► Scheduled(time)
 //!                                                        │ the task has ended: no entry
 //! ```
 //!
-//! A task that yields is queued inside of its poll. So another worker may poll it, or even end it,
-//! before the first one calls [`end_poll`](ScheduleTimes::end_poll). That call changes only the
-//! entry of its own poll, which has a number; it brings no entry back.
+//! A task that yields is queued inside its poll. So another worker may poll the task, or even
+//! complete it, before the first worker calls [`end_poll`](ScheduleTimes::end_poll). Polls are
+//! numbered, and that call changes an entry only if it is still the entry of its own poll. It never
+//! restores a removed entry.
 
 use crate::driver::clock::clock_ns::ClockNs;
 use crate::sys::sync::ignore_poison;
@@ -42,7 +42,7 @@ enum Since {
     Polled(u64),
 }
 
-/// A poll of a task, for [`ScheduleTimes::end_poll`].
+/// A poll of a task, to be passed to [`ScheduleTimes::end_poll`].
 #[derive(Clone, Copy)]
 pub(crate) struct TrackedPoll {
     task: u64,
@@ -69,14 +69,14 @@ impl ScheduleTimes {
             let number = table.last_poll;
             let latency = match table.tasks.insert(task, Since::Polled(number)) {
                 Some(Since::Scheduled(since)) => now.since(since),
-                // It yielded right now, on another worker.
+                // The task has just yielded on another worker.
                 Some(Since::Polled(_)) | None => Duration::ZERO,
             };
             TrackedPoll { task, number, latency }
         })
     }
 
-    /// Records that a poll has ended. If the task yielded, it has waited since then.
+    /// Records that a poll has ended. If the task yielded, its wait starts now.
     pub(crate) fn end_poll(&self, poll: TrackedPoll, now: ClockNs) {
         self.with_table(|table| {
             if let Entry::Occupied(mut entry) = table.tasks.entry(poll.task)
@@ -87,7 +87,7 @@ impl ScheduleTimes {
         });
     }
 
-    /// Removes the entry of a task that ends.
+    /// Removes the entry of a task that has ended.
     pub(crate) fn remove(&self, task: u64) {
         self.with_table(|table| _ = table.tasks.remove(&task));
     }
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(len(&times), 0);
     }
 
-    /// A task that yields is taken by another worker before the first one has ended its poll.
+    /// Another worker takes a task that yielded before the first worker has ended the poll.
     #[test]
     fn a_late_end_of_a_poll_changes_nothing() {
         let times = ScheduleTimes::default();

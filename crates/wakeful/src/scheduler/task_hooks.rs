@@ -1,17 +1,17 @@
-//! Functions of the user that the scheduler calls at the events of a task.
+//! User hooks that the scheduler calls at the events of a task.
 //!
-//! They cost nothing unless they are set. No code of the hot paths asks whether they are:
+//! Hooks cost nothing unless they are set, because the hot paths do not check for them:
 //!
-//! - A spawn and a poll take a rare path while each of them is observed. That is while the runtime
-//!   is traced, or has hooks or exact histograms (`TraceBuffer::is_enabled`). Threads decide that
-//!   once per round (`thread_core`), and for a wake-up together with the latency sample.
-//! - The end of a task reads one word, as it does for the live page (`task::ended`).
+//! - Spawns and polls take a rare path while every event is observed: while the runtime is traced,
+//!   or has hooks or exact histograms (`TraceBuffer::is_enabled`). Threads decide this once per
+//!   round (`thread_core`), and for a wake-up together with the latency sample.
+//! - The end of a task reads one word, which the live page also uses (`task::ended`).
 //!
-//! The hooks for the spawn and around a poll run outside of any poll. While they are called, the thread's
-//! [`PollWatch`] shows no task, so `block_in_place` leaves a worker's thread its core, which the thread
-//! needs afterwards. A spare worker stays active. A thread outside of the runtime, which calls the hook
-//! for a spawn, holds the task as an `UnqueuedTask`. The hook for the end of a task runs inside its last
-//! poll.
+//! The spawn hook and the hooks around a poll run outside any poll. During them, the thread's
+//! [`PollWatch`] shows no task, so `block_in_place` does not take the core from a worker's thread,
+//! which needs the core afterwards. A spare worker stays active. A thread outside the runtime that
+//! calls the spawn hook holds the task as an `UnqueuedTask`. The hook for the end of a task runs
+//! inside the task's last poll.
 
 use crate::sys::unwind::catch_and_forget;
 use crate::task::header::Header;
@@ -21,16 +21,16 @@ use crate::task::spawn_meta::SpawnMeta;
 use crate::telemetry::poll_watch::PollWatch;
 use std::sync::Arc;
 
-/// A hook of the user.
+/// A hook provided by the user.
 pub(crate) type TaskCallback = Arc<dyn Fn(&TaskMeta<'_>) + Send + Sync>;
 
-/// A hook of the user that may attach data to a task.
+/// A user hook that may attach data to a task.
 pub(crate) type SpawnCallback = Arc<dyn Fn(&mut SpawnMeta<'_>) + Send + Sync>;
 
 /// The hooks of a runtime.
 #[derive(Clone, Default)]
 pub(crate) struct TaskHooks {
-    /// Sees all tasks, those of local sets and closures too.
+    /// The hook that sees all tasks, including tasks of local sets and closures.
     pub(crate) attach: Option<SpawnCallback>,
     pub(crate) on_spawn: Option<TaskCallback>,
     pub(crate) on_terminate: Option<TaskCallback>,
@@ -39,7 +39,7 @@ pub(crate) struct TaskHooks {
 }
 
 impl TaskHooks {
-    /// Returns whether spawns or polls are to be observed.
+    /// Returns whether any hook observes spawns or polls.
     pub(crate) fn observe_spawns_or_polls(&self) -> bool {
         self.attach.is_some()
             || self.on_spawn.is_some()
@@ -47,7 +47,7 @@ impl TaskHooks {
             || self.after_poll.is_some()
     }
 
-    /// Replaces the hooks that `other` has.
+    /// Replaces each hook that is set in `other`.
     pub(crate) fn override_with(&mut self, other: TaskHooks) {
         let TaskHooks { attach, on_spawn, on_terminate, before_poll, after_poll } = other;
         self.attach = attach.or(self.attach.take());
@@ -57,9 +57,9 @@ impl TaskHooks {
         self.after_poll = after_poll.or(self.after_poll.take());
     }
 
-    /// Calls the hooks for spawns if the task was never polled: it is scheduled for the first time.
+    /// Calls the spawn hooks, if the task is scheduled for the first time and so was never polled.
     ///
-    /// `poll_watch` is that of the calling thread, if it holds a core.
+    /// `poll_watch` is the calling thread's, if it holds a core.
     pub(crate) fn call_on_spawn(&self, task: &Runnable, poll_watch: Option<&PollWatch>) {
         if (self.attach.is_some() || self.on_spawn.is_some()) && task.is_new() {
             let _outside = poll_watch.map(OutsidePoll::new);
@@ -70,9 +70,9 @@ impl TaskHooks {
         }
     }
 
-    /// Calls the hook that may attach data, for a task that is spawned on a local set or as a closure.
+    /// Calls the data hook for a task that is spawned on a local set or as a closure.
     ///
-    /// The hook may panic, and meanwhile the set or runtime may be closed.
+    /// The hook may panic, and the set or runtime may be closed during the call.
     pub(crate) fn attach_unqueued(&self, task: Runnable) -> Runnable {
         let task = UnqueuedTask::new(task);
         self.call_attach(&task);
@@ -85,7 +85,8 @@ impl TaskHooks {
         }
     }
 
-    /// Calls the hook for the end of a task. Its panic ends neither the task nor its worker.
+    /// Calls the hook for the end of a task. A panic in the hook affects neither the task nor its
+    /// worker.
     pub(crate) fn call_on_terminate(&self, task: &Header) {
         if let Some(hook) = &self.on_terminate {
             catch_and_forget(|| hook(&TaskMeta::new(task)));
@@ -105,7 +106,7 @@ impl TaskHooks {
     }
 }
 
-/// A thread that calls a hook in the middle of a poll, which it shows again afterwards.
+/// Hides the current poll from the watchdog while a hook runs, and restores it on drop.
 struct OutsidePoll<'a> {
     poll_watch: &'a PollWatch,
     running: *mut Header,

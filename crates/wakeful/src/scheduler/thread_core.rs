@@ -1,9 +1,9 @@
-//! What the cores of both schedulers share: the state of a thread that runs tasks.
+//! The state of a thread that runs tasks, which the cores of both schedulers share.
 //!
 //! Such a thread works in *rounds*. A round is a number of polls, after which the thread reads the
-//! clock, fires timers and polls the driver. At the end of a round it learns how long polls take
-//! ([`PollEstimator`]), which gives the length of the next round. One poll of a round may be timed,
-//! and one wake-up marked ([`LatencyProbe`]); these samples feed the metrics.
+//! clock, fires timers and polls the driver. At the end of a round the thread estimates how long
+//! polls take ([`PollEstimator`]), which sets the length of the next round. One poll of a round may
+//! be timed, and one wake-up marked ([`LatencyProbe`]); these samples feed the metrics.
 //!
 //! - [`ThreadCore`] is part of [`WorkerCore`](crate::scheduler::multi_thread::core::WorkerCore) and
 //!   of [`CurrentCore`](crate::scheduler::current_thread::core::CurrentCore). Only the thread that
@@ -26,8 +26,8 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// Up to this many tasks that yielded are moved behind tasks that the driver has just woken. Moving
-/// more would cost too much.
+/// The maximum number of yielded tasks that are moved behind tasks which the driver just woke.
+/// Moving more would cost too much.
 pub(crate) const MAX_REQUEUED: u32 = 64;
 
 /// The state of a thread that runs tasks.
@@ -39,8 +39,8 @@ pub(crate) struct ThreadCore {
     /// The number of polls in a round.
     pub(crate) round_limit: Cell<u32>,
     pub(crate) spinner: Cell<AdaptiveSpin>,
-    /// If not 0, the next poll is timed and stands for this many polls. [`TRACE_ALL`]: it is timed
-    /// only because each poll is observed.
+    /// If not 0, the next poll is timed and represents this many polls. [`TRACE_ALL`] means that
+    /// the poll is timed only because every poll is observed.
     pub(crate) sample_weight: Cell<u32>,
     /// The duration of this round's timed poll, if it was long.
     pub(crate) long_poll_ns: Cell<u64>,
@@ -56,12 +56,12 @@ pub(crate) struct TimedPoll {
     /// The task's poll time before this poll.
     before: Duration,
     pub(crate) started: ClockNs,
-    /// Where the task was spawned, and how long it has waited, while these are recorded.
+    /// Where the task was spawned, and how long it waited, if these are recorded.
     observed: Option<ObservedTask>,
 }
 
 impl ThreadCore {
-    /// `observes_all`: each poll is observed, from the first one on.
+    /// Creates the state. `observes_all` says that every poll is observed, from the first on.
     pub(crate) fn new(rng: Rng, observes_all: bool) -> Self {
         Self {
             allocator: Cell::new(None),
@@ -84,7 +84,7 @@ impl ThreadCore {
         number
     }
 
-    /// Spins until `found` returns true or spinning no longer pays off. Returns whether it did.
+    /// Spins until `found` returns true or spinning no longer pays off. Returns whether it found work.
     pub(crate) fn spin(&self, found: impl FnMut(u32) -> bool) -> bool {
         let mut spinner = self.spinner.get();
         let is_found = spinner.spin(found);
@@ -92,22 +92,21 @@ impl ThreadCore {
         is_found
     }
 
-    /// Tells the spinner how long the thread was parked until another thread brought work.
+    /// Records how long the thread was parked until another thread scheduled work, for the spinner.
     pub(crate) fn record_sleep(&self, ns: u64) {
         let mut spinner = self.spinner.get();
         spinner.record_sleep(ns);
         self.spinner.set(spinner);
     }
 
-    /// Decides whether a poll of the round that starts is timed. The round before had `polls`
-    /// polls.
+    /// Decides whether a poll of the new round is timed. The previous round had `polls` polls.
     #[inline]
     pub(crate) fn start_sampling(&self, now: ClockNs, polls: u32, trace: &TraceBuffer) {
         let weight = self.sampler.start_round(now, polls, &self.probe);
         self.sample_weight.set(if weight == 0 && trace.is_enabled() { TRACE_ALL } else { weight });
     }
 
-    /// Starts timing the next poll, which is of this task.
+    /// Starts timing the next poll, which polls the task in `cell`.
     #[inline(always)]
     pub(crate) fn start_timed_poll(
         &self,
@@ -118,19 +117,19 @@ impl ThreadCore {
         let next_weight = if trace.is_enabled() { TRACE_ALL } else { 0 };
         let weight = self.sample_weight.replace(next_weight);
         let (cell, id) = task.cell_and_id();
-        // SAFETY: a cell of this thread's scheduler, which is alive while the thread runs tasks.
+        // SAFETY: the cell belongs to this thread's scheduler, which is alive while the thread runs tasks.
         let before = unsafe { arena::poll_time_of(cell, id) };
         let started = clock.now_approx();
         let observed = site_times::is_enabled().then(|| task.observe(started.time()));
         TimedPoll { weight, cell, id, before, started, observed }
     }
 
-    /// Starts timing an observed poll again, after the hook that comes before it.
+    /// Restarts the timing of an observed poll, after the hook that precedes the poll.
     pub(crate) fn restart(&self, poll: TimedPoll, clock: &Clock) -> TimedPoll {
         TimedPoll { started: clock.now_approx(), ..poll }
     }
 
-    /// Ends timing a poll that is observed: traces and counts it as well.
+    /// Ends timing an observed poll, and also traces and counts it.
     #[cold]
     pub(crate) fn finish_observed_poll(
         &self,
@@ -150,9 +149,9 @@ impl ThreadCore {
         self.finish_timed_poll(poll, clock, metrics, is_exclusive);
     }
 
-    /// Ends timing a poll: records it for the polls that it stands for.
+    /// Ends timing a poll, and records the duration for all polls that it represents.
     ///
-    /// `is_exclusive`: no other thread polls tasks of this scheduler. Then everything that was
+    /// `is_exclusive` says that no other thread polls tasks of this scheduler. Then all time
     /// charged to the task since the poll began was charged by the watchdog, for this poll.
     #[inline(always)]
     pub(crate) fn finish_timed_poll(
@@ -164,7 +163,7 @@ impl ThreadCore {
     ) {
         let TimedPoll { weight, cell, id, before, started, observed } = poll;
         if weight == TRACE_ALL {
-            return; // timed for the trace only, which may have been turned off meanwhile
+            return; // timed only for the trace, which may have been turned off meanwhile
         }
         let took = clock.now_approx().since(started);
         if let Some(ObservedTask { spawned_at, waited }) = observed {
@@ -172,7 +171,7 @@ impl ThreadCore {
             metrics.sites.record(spawned_at, took, weight, waited);
         }
         if took >= worker_metrics::LONG_POLL {
-            // A long poll stands for itself. The watchdog has charged the part that it observed.
+            // A long poll represents only itself. The watchdog has charged the part that it observed.
             metrics.poll_times.record(took, 1);
             self.long_poll_ns.set(took.as_nanos() as u64);
             // SAFETY: as in `start_timed_poll`.

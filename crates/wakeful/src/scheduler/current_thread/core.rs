@@ -1,6 +1,6 @@
-//! Station 4, current-thread: the core, which the thread that runs the tasks holds.
+//! Station 4, current-thread: the core, held by the thread that runs the tasks.
 //!
-//! Tasks come in when they are woken, spawned or have yielded, and leave to
+//! Tasks enter when they are spawned, woken or have yielded, and leave to
 //! [`run_loop`](super::run_loop) to be polled.
 
 use crate::driver::clock::clock_ns::ClockNs;
@@ -15,35 +15,35 @@ use std::collections::VecDeque;
 ///
 /// - CORE-2. Only the thread that has set `held` of the scheduler touches the core.
 ///
-/// Progress is counted in *steps* of the run loop: each call of `next_task` is one, whether it finds
-/// a task or not.
+/// Progress is counted in *steps* of the run loop: each call of `next_task` is a step, whether it
+/// finds a task or not.
 pub(crate) struct CurrentCore {
     pub(crate) queue: RefCell<VecDeque<Runnable>>,
     pub(crate) thread: ThreadCore,
     /// Shows other threads the task in the current poll, and the number of steps. Written under
     /// CORE-2, read by any thread.
     pub(crate) poll_watch: PollWatch,
-    /// The step at which there is something to do besides a poll.
+    /// The step at which the loop must do more than poll a task.
     pub(crate) due_step: Cell<u32>,
     /// The number of steps when the round started.
     pub(crate) round_start: Cell<u32>,
     /// The step that last took a task from the injector out of fairness.
     pub(crate) injector_step: Cell<u32>,
-    /// Steps of this round that found no task.
+    /// The number of steps of this round that found no task.
     pub(crate) empty_steps: Cell<u32>,
-    /// Tasks that yielded since the driver was last polled for them.
+    /// The number of tasks that yielded since the driver was last polled for them.
     pub(crate) yielded: Cell<usize>,
-    /// The step that takes the last queued task that has not yielded.
+    /// The step that takes the last queued task which has not yielded.
     pub(crate) woken_until: Cell<u32>,
-    /// Tasks that went before others in this round. Their polls come on top of the round's limit:
-    /// that limit is derived from the tasks that keep them waiting.
+    /// The number of tasks that overtook others in this round. Their polls are added to the round's
+    /// limit, because that limit is derived from the tasks that they overtook.
     pub(crate) overtakers: Cell<u32>,
     /// When the round started. `None` until the first task is polled or the clock is read.
     pub(crate) round_started: Cell<Option<ClockNs>>,
-    /// The future of `block_on` was polled in this round, so the round's time is not the tasks'
-    /// alone.
+    /// Whether the `block_on` future was polled in this round, so that the round's time includes
+    /// more than tasks.
     pub(crate) block_on_polled: Cell<bool>,
-    /// The last step before the marked task is taken, if no task overtakes it.
+    /// The last step before the marked task is taken, unless tasks overtake it.
     expected_step: Cell<u32>,
 }
 
@@ -83,23 +83,23 @@ impl CurrentCore {
         self.steps().wrapping_sub(self.round_start.get()).wrapping_sub(self.empty_steps.get())
     }
 
-    /// Returns how many steps this round has, including those for overtakers.
+    /// Returns the number of steps of this round, including steps for overtaking tasks.
     pub(crate) fn round_steps(&self) -> u32 {
         self.thread.round_limit.get() + self.overtakers.get()
     }
 
-    /// Returns whether there is something to do besides a poll.
+    /// Returns whether the loop must do more than poll a task.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         // Negative before the due step.
         self.steps().wrapping_sub(self.due_step.get()) as i32 >= 0
     }
 
-    /// Recomputes the step at which there is something to do besides a poll.
+    /// Recomputes the step at which the loop must do more than poll a task.
     ///
-    /// It is the current step if the next poll is timed. Otherwise it is the end of the round, or
-    /// before that, the poll of the marked task. If other tasks overtook the marked one, each step
-    /// from the expected one on is due.
+    /// The due step is the current step if the next poll is timed. Otherwise it is the end of the
+    /// round, or the poll of the marked task if that comes first. If other tasks overtook the
+    /// marked one, every step from the expected one on is due.
     pub(crate) fn update_due_step(&self) {
         let now = self.steps();
         self.due_step.set(match self.thread.sample_weight.get() {
@@ -114,13 +114,14 @@ impl CurrentCore {
         });
     }
 
-    /// Sets when the marked task is expected: after `before` other tasks.
+    /// Sets the expected step of the marked task: after `before` other tasks.
     pub(crate) fn expect_marked(&self, before: usize) {
         self.expected_step.set(self.steps().wrapping_add(before as u32));
         self.update_due_step();
     }
 
-    /// Learns from a round of `polls` polls that took `spent_ns`, and sets the limit of the next.
+    /// Updates the estimate with a round of `polls` polls that took `spent_ns`, and sets the next
+    /// round's limit.
     #[inline]
     pub(crate) fn learn(&self, polls: u32, spent_ns: u64, config: &Config) {
         let (limit, max) = (self.thread.round_limit.get(), config.event_interval);
@@ -139,8 +140,8 @@ impl CurrentCore {
         self.woken_until.set(self.steps().wrapping_add(queue.len() as u32));
     }
 
-    /// Returns whether all queued tasks have yielded, and one of them has run since other tasks
-    /// did. Then tasks that the driver wakes may overtake them.
+    /// Returns whether tasks woken by the driver may overtake the queue: all queued tasks have
+    /// yielded, and one of them has run since other tasks overtook.
     pub(crate) fn may_overtake_yielded(&self) -> bool {
         self.steps().wrapping_sub(self.woken_until.get()).cast_signed() > 0
     }
@@ -152,7 +153,7 @@ impl CurrentCore {
         let overtakers = (queue.len() - count) as u32;
         self.woken_until.set(self.steps().wrapping_add(overtakers));
         self.overtakers.set(self.overtakers.get() + overtakers);
-        // The marked task may be one of the overtakers.
+        // The marked task may be one of the overtaking tasks.
         self.expect_marked(0);
     }
 }

@@ -2,23 +2,23 @@
 //!
 //! - [`core`]: the queue and the counters of the thread that runs the tasks.
 //! - `run_loop`: the loop of that thread.
-//! - `park`: what it does without a task, and how a thread waits for the core.
-//! - `simulated`: what takes the place of the loop in a simulation.
+//! - `park`: how that thread parks without a task, and how other threads wait for the core.
+//! - `simulated`: replaces the loop in a simulation.
 //!
-//! Tasks come in from `spawn` and from wakers, and leave to the loop. Queue and arena belong to the
+//! Tasks enter from `spawn` and from wakers, and leave to the loop. Queue and arena belong to the
 //! thread that holds the core (CORE-2). Several threads may be in `block_on` at once. One of them
 //! holds the core and runs all tasks; each polls its own future. When the holder leaves, it wakes
 //! one of the others, which takes the core.
 //!
-//! Protocols, all SeqCst. In each, at least one side sees the other:
+//! Protocols, all SeqCst. In each, at least one side sees the other's write:
 //!
 //! - Wake-up from another thread: that thread pushes to the injector, then reads `sleeping`. The
 //!   holder sets `sleeping`, then reads the injector, then parks.
-//! - Hand-over: a thread that wants the core puts itself on the list, then reads `held`. The holder
+//! - Hand-over: a thread that wants the core adds itself to the list, then reads `held`. The holder
 //!   clears `held`, then reads the list.
 //! - Timers from another thread: that thread sets a timer, or releases a paused clock, then reads
-//!   `holder`. The holder publishes itself there, then reads timers and clock, then parks. If it
-//!   was published before, it finds a token instead.
+//!   `holder`. The holder publishes itself in `holder`, then reads timers and clock, then parks. If
+//!   the holder was already published, it finds a token instead.
 
 pub(crate) mod core;
 mod park;
@@ -66,19 +66,19 @@ pub(crate) struct CurrentThread {
     pub(crate) metrics: WorkerMetrics,
     pub(crate) trace: TraceBuffer,
     barriers: Barriers,
-    /// A task may be kept waiting here, so the watchdog visits this scheduler.
+    /// Whether a task may be kept waiting here, so that the watchdog visits this scheduler.
     is_watched: AtomicBool,
     core: CurrentCore,
-    /// A thread holds the core.
+    /// Whether a thread holds the core.
     held: AtomicBool,
-    /// The holder is parked, or about to be.
+    /// Whether the holder is parked or about to park.
     sleeping: AtomicBool,
     /// The holder, published before it first parks.
     holder: Mutex<Option<ParkedBlockOn>>,
     /// Threads in `block_on` that wait for the core.
     waiting: Mutex<VecDeque<ParkedBlockOn>>,
     waiting_len: AtomicUsize,
-    /// One reference for each arena that has cells which outlive the scheduler.
+    /// One reference for each arena with cells that outlive the scheduler.
     kept_alive: Mutex<Vec<Arc<Self>>>,
 }
 
@@ -87,26 +87,26 @@ thread_local! {
     static CURRENT: Cell<*const CurrentThread> = const { Cell::new(ptr::null()) };
 }
 
-/// The core, while the calling thread holds it. Restores the thread's former state when it is
-/// dropped.
+/// The core, while the calling thread holds it. The drop restores the thread's former state.
 struct CoreGuard<'a> {
     scheduler: &'a CurrentThread,
     outer: *const CurrentThread,
     outer_arena: *const Arena,
     outer_rng: Option<Rng>,
     outer_drains_deferred: bool,
-    /// This thread is published as the holder.
+    /// Whether this thread is published as the holder.
     is_published: Cell<bool>,
-    /// An unpark of this thread interrupts the poller.
+    /// Whether an unpark of this thread interrupts the poller.
     interrupts_poller: Cell<bool>,
-    /// It was recorded, after the last poll of the future of `block_on`, since when that waits.
+    /// Whether the start of the `block_on` future's wait has been recorded since the future's last
+    /// poll.
     is_wait_recorded: Cell<bool>,
     /// Minimized before the first park with a timer.
     slack: TimerSlack,
 }
 
 impl<'a> CoreGuard<'a> {
-    /// Takes the core. Returns `None` if another thread holds it.
+    /// Takes the core, or returns `None` if another thread holds it.
     fn try_take(scheduler: &'a CurrentThread) -> Option<Self> {
         if scheduler.held.swap(true, SeqCst) {
             return None;
@@ -126,7 +126,7 @@ impl<'a> CoreGuard<'a> {
 }
 
 impl CoreGuard<'_> {
-    /// Ends that this thread is published as the holder. Called by the drop.
+    /// Unpublishes this thread as the holder. Called by the drop.
     #[inline(never)]
     fn unpublish(&self) {
         let Some(parked) = self.scheduler.holder.lock().take() else { return };
@@ -168,7 +168,7 @@ impl CurrentThread {
         let (core, trace) =
             (CurrentCore::new(&config), TraceBuffer::observing(config.observes_all()));
         let exact = config.exact;
-        // Saves a copy of some kilobytes that `Arc::new` makes.
+        // Avoids a copy of some kilobytes that `Arc::new` would make.
         let this = Arc::new_cyclic(|_| Self {
             base: SchedulerBase::new(config),
             injector: Injector::new(),
@@ -196,14 +196,14 @@ impl CurrentThread {
         this
     }
 
-    /// Ends the round that is going on when the core is given back.
+    /// Ends the current round when the core is released.
     #[inline(never)]
     fn end_last_round(&self) {
         self.end_round(self.base.config.env.clock.now_approx());
         self.core.update_due_step();
     }
 
-    /// Returns which task the holder of the core polls.
+    /// Returns the watch that shows the task which the core's holder is polling.
     pub(crate) fn poll_watch(&self) -> &PollWatch {
         &self.core.poll_watch
     }
@@ -218,8 +218,8 @@ impl CurrentThread {
         !self.is_awake() && !self.base.has_local_sets()
     }
 
-    /// Returns whether there are tasks that have not completed. If not, all timers and descriptors
-    /// belong to futures of `block_on`.
+    /// Returns whether any task has not completed. If none, all timers and descriptors belong to
+    /// `block_on` futures.
     pub(crate) fn has_tasks(&self) -> bool {
         let mut has_tasks = false;
         let mut check = |task: TaskRef| has_tasks |= !task.state().has(COMPLETE);
@@ -345,9 +345,9 @@ impl CurrentThread {
         }
     }
 
-    /// Has the watchdog visit this scheduler from now on, because a task may be kept waiting here.
+    /// Makes the watchdog visit this scheduler, because a task may be kept waiting here.
     ///
-    /// This is not done from the start, because many `block_on`s end before that.
+    /// Not done from the start, because many `block_on`s end before a task could wait.
     #[inline]
     pub(crate) fn ensure_watched(&self) {
         if !self.is_watched.load(Relaxed) {
@@ -358,14 +358,14 @@ impl CurrentThread {
     #[cold]
     fn begin_watch(&self) {
         if let Some(host) = &self.base.config.env.simulated {
-            // The world runs this scheduler, and no watchdog observes it.
+            // The world runs this scheduler, and the watchdog does not observe it.
             return self.mark_simulated_ready(host);
         }
         self.is_watched.store(true, Relaxed);
         self.wake_watchdog_if_asleep();
     }
 
-    /// Has the watchdog visit this scheduler, because the calling thread is at work. Called after
+    /// Wakes the watchdog if it sleeps, because the calling thread starts to work. Called after
     /// `held` was set or `sleeping` cleared (`telemetry::scan_gate`).
     #[inline]
     fn wake_watchdog_if_asleep(&self) {
@@ -378,7 +378,7 @@ impl CurrentThread {
         self.arena.handed_out()
     }
 
-    /// Calls `f` with each site where the holder of the core has spawned tasks.
+    /// Calls `f` with each site where the holder of the core spawned tasks.
     pub(crate) fn spawns_by_site(&self, f: &mut dyn FnMut(&'static Location<'static>, u64)) {
         self.arena.spawns_by_site(f);
     }
@@ -408,12 +408,12 @@ impl CurrentThread {
     }
 
     /// Returns how many tasks other threads have pushed to the injector, and how many of them were
-    /// taken from there.
+    /// taken.
     pub(crate) fn arrived_and_taken(&self) -> (u64, u64) {
         self.injector.arrived_and_taken()
     }
 
-    /// Drops every task. No thread is in `block_on` any more, because the runtime is dropped.
+    /// Drops every task. No thread is still in `block_on`, because the runtime is being dropped.
     pub(crate) fn close(self: &Arc<Self>) {
         let is_first = self.base.start_closing();
         if !is_first {
@@ -429,7 +429,7 @@ impl CurrentThread {
     /// Drops every task and closes the arenas. Called by the closing thread, which holds the core.
     fn drop_tasks(self: &Arc<Self>, guard: &CoreGuard<'_>) {
         // The driver is closed first. Otherwise a destructor that waits for a timer or a socket of
-        // this runtime would wait for the thread that it is on.
+        // this runtime would wait for its own thread.
         self.timers.close();
         if let Some(poller) = self.poller.get() {
             poller.shut_down();
@@ -444,7 +444,7 @@ impl CurrentThread {
             self.metrics.add_moved_out(1);
             task.cancel();
         }
-        // From here on, wakers find the closed injector, not the queue.
+        // After this store, wakers find the closed injector, not the queue.
         CURRENT.with(|current| current.set(guard.outer));
         for task in self.injector.close() {
             task.cancel();
@@ -457,7 +457,7 @@ impl CurrentThread {
             self.core.thread.allocator.take().into_iter().chain(self.base.take_external_allocator())
         {
             // Keeps the scheduler alive for cells that outlive it. `last_cell_freed` returns this
-            // reference. If there are no such cells, it is dropped here.
+            // reference. If there are no such cells, the reference is dropped here.
             self.kept_alive.lock().push(self.clone());
             if allocator.close().is_some() {
                 let reference = self.kept_alive.lock().pop();
@@ -477,7 +477,7 @@ impl Schedule for CurrentThread {
 
     #[inline]
     fn requeue(&self, task: Runnable) {
-        // The poll that has just ended was one of the holder's.
+        // The poll that has just ended ran on the holder's thread.
         debug_assert!(self.is_held_here());
         self.core.queue.borrow_mut().push_back(task);
         self.core.yielded.set(self.core.yielded.get() + 1);

@@ -1,7 +1,7 @@
-//! Station 6, current-thread: what the thread that holds the core does without a task to run.
+//! Station 6, current-thread: how the thread that holds the core waits when it has no task.
 //!
-//! It advances a paused clock or parks, in the poller if that has sources. Other threads in `block_on`
-//! park until they get the core. The protocols are described in `current_thread`.
+//! The thread advances a paused clock or parks, in the poller if that has sources. Other threads in
+//! `block_on` park until they get the core. The protocols are described in `current_thread`.
 
 use crate::scheduler::block_on::BlockOnGuard;
 use crate::scheduler::current_thread::{CoreGuard, CurrentThread};
@@ -60,12 +60,13 @@ impl CurrentThread {
             self.metrics.count_idle_wakeup();
         }
         self.sleeping.store(true, SeqCst);
-        // A clock that could not advance before may have been released while no holder was published.
+        // The paused clock may have been released while no holder was published.
         let stands = self.auto_advance_target().is_none();
         let mut events = 0;
         if stands && self.has_nothing(held) && !self.base.has_fatal_error() {
             self.metrics.mark_asleep(fell_asleep);
-            // Not if the thread was only woken for tasks: the future waits since its own last poll.
+            // Not repeated if the thread was woken only for tasks: the future has waited since its
+            // own last poll.
             if !guard.is_wait_recorded.replace(true) {
                 held.record().waiting.set_since_ms(fell_asleep.ms());
             }
@@ -73,7 +74,8 @@ impl CurrentThread {
             events = self.sleep(guard, held);
             self.metrics.mark_awake();
         }
-        // A pushing thread may read this late. `wake_watchdog_if_asleep` orders it for the watchdog.
+        // A pushing thread may see this store late. `wake_watchdog_if_asleep` orders the store for
+        // the watchdog.
         self.sleeping.store(false, Release);
         if self.trace.is_enabled() {
             let (at, took) = (fell_asleep.time(), clock.now_approx().since(fell_asleep));
@@ -114,7 +116,7 @@ impl CurrentThread {
         self.injector.is_empty() && self.core.queue.borrow().is_empty() && !held.is_woken()
     }
 
-    /// Parks, in the poller if that has sources. Returns how many events there were.
+    /// Parks, in the poller if that has sources. Returns the number of events.
     #[inline]
     fn sleep(&self, guard: &CoreGuard<'_>, held: &BlockOnGuard) -> usize {
         let clock = &self.base.config.env.clock;
@@ -139,7 +141,7 @@ impl CurrentThread {
         events
     }
 
-    /// Parks until another thread passes the core on, or the future is woken.
+    /// Parks until another thread hands over the core, or the future is woken.
     #[track_caller]
     pub(crate) fn wait_for_core(&self, held: &BlockOnGuard) {
         let parked = held.parked();
@@ -152,18 +154,18 @@ impl CurrentThread {
             held.state().parker.park(None);
         }
         let mut waiting = self.waiting.lock();
-        // If it is gone from the list, this thread was woken to take the core. The caller tries that
-        // next.
+        // If this thread is no longer on the list, it was woken to take the core. The caller tries
+        // that next.
         if let Some(at) = waiting.iter().position(|other| other.is(&parked)) {
             waiting.remove(at);
         }
         self.waiting_len.store(waiting.len(), SeqCst);
         drop(waiting);
-        // The thread that had the core may not come back.
+        // The thread that held the core may not return to the loop.
         self.base.notify_progress();
     }
 
-    /// Wakes the thread that has waited longest for the core, which is free.
+    /// Wakes the thread that has waited longest for the core, after the core was released.
     #[inline]
     pub(crate) fn wake_waiting(&self) {
         if self.waiting_len.load(SeqCst) > 0 {

@@ -1,8 +1,8 @@
 //! Station 4, current-thread: the loop of the thread that runs the tasks.
 //!
 //! A thread in `block_on` tries to take the core. The thread that gets it polls the future of its
-//! `block_on` and the tasks alternately, until that future is ready. A thread that does not get the
-//! core polls only its own future, and waits for the core ([`park`](super::park)).
+//! `block_on` and the tasks alternately, until that future is ready. Other threads in `block_on`
+//! poll only their own futures, and wait for the core ([`park`](super::park)).
 
 use crate::driver::clock::clock_ns::ClockNs;
 use crate::driver::poller::Poller;
@@ -25,7 +25,7 @@ use std::time::Duration;
 enum Step {
     /// A task was polled.
     Polled,
-    /// There is no task, or the future of `block_on` goes first.
+    /// There is no task, or the `block_on` future goes first.
     Yield,
 }
 
@@ -34,7 +34,7 @@ enum Step {
 enum TasksRun {
     /// There may be more tasks.
     Some,
-    /// There are no more tasks, or the future of `block_on` goes first.
+    /// There are no more tasks, or the `block_on` future goes first.
     All,
     /// There was no task.
     None,
@@ -104,7 +104,7 @@ impl CurrentThread {
             }
             match self.run_tasks(block_on) {
                 TasksRun::Some => {}
-                // The future yielded, so tasks that only the poller knows go first.
+                // The future yielded, so tasks that the poller is about to wake go first.
                 TasksRun::None if block_on.is_woken() => _ = self.poll_io_now(),
                 TasksRun::All if block_on.is_woken() => {}
                 TasksRun::All | TasksRun::None => {
@@ -116,7 +116,7 @@ impl CurrentThread {
         }
     }
 
-    /// Drops all tasks after a fatal error, unless that was done, and panics with the error.
+    /// Drops all tasks after a fatal error, unless they are already dropped, and panics with the error.
     #[cold]
     #[track_caller]
     fn give_up(self: &Arc<Self>, core_guard: &CoreGuard<'_>) -> ! {
@@ -133,7 +133,7 @@ impl CurrentThread {
         let mut result = TasksRun::Some;
         let mut spent_ns = 0;
         for _ in 0..self.base.config.event_interval {
-            // Checked without tasks as well: the future of `block_on` may be woken all the time.
+            // Checked even without tasks, because the `block_on` future may be woken all the time.
             let step = if self.core.is_due() {
                 self.step_when_due(block_on, any, &mut spent_ns)
             } else {
@@ -156,8 +156,8 @@ impl CurrentThread {
 
     /// Polls the next task.
     ///
-    /// `any`: `run_tasks` has polled a task already. `may_start_round`: this may be the first poll
-    /// of its round.
+    /// `any` says that `run_tasks` has already polled a task. `may_start_round` says that this may
+    /// be the first poll of its round.
     #[inline(always)]
     fn step(
         &self,
@@ -169,7 +169,7 @@ impl CurrentThread {
         if self.have_all_yielded() {
             self.serve_before_yielded();
             if any && block_on.is_woken() {
-                return Step::Yield; // the tasks yielded to the future of `block_on` as well
+                return Step::Yield; // the tasks also yielded to the `block_on` future
             }
         }
         let Some(task) = self.next_task() else { return Step::Yield };
@@ -180,9 +180,9 @@ impl CurrentThread {
         Step::Polled
     }
 
-    /// Takes a step that is due: the round is over, or the poll is sampled.
+    /// Takes a step at which the round is over or the poll is sampled.
     ///
-    /// `spent_ns` is how long the rounds of this `run_tasks` have lasted.
+    /// `spent_ns` is the total duration of the rounds in this `run_tasks`.
     #[inline(never)]
     fn step_when_due(&self, block_on: &BlockOnGuard, any: bool, spent_ns: &mut u64) -> Step {
         let core = &self.core;
@@ -197,8 +197,8 @@ impl CurrentThread {
             if may_overtake && core.queue.borrow().len() > queued {
                 core.requeue_first(queued);
             }
-            // The future of `block_on` waits for fewer long polls than short ones, unless it
-            // yielded to them.
+            // The `block_on` future waits for fewer polls if they are long, unless it yielded to
+            // them.
             if any
                 && poll_estimator::is_block_on_overdue(*spent_ns)
                 && block_on.is_woken_after_poll()
@@ -296,8 +296,8 @@ impl CurrentThread {
         yielded > 0 && yielded >= self.core.queue.borrow().len()
     }
 
-    /// Puts other tasks before the queued ones, which have all yielded: tasks in the injector, and
-    /// tasks that only the poller knows.
+    /// Moves tasks from the injector, and tasks that the poller wakes, before the queued tasks,
+    /// which have all yielded.
     #[inline(always)]
     fn serve_before_yielded(&self) {
         self.core.poll_watch.clear_running();
@@ -325,12 +325,12 @@ impl CurrentThread {
 
 /// The driver.
 impl CurrentThread {
-    /// Polls the poller without waiting. Returns whether anything became ready.
+    /// Polls the poller without waiting. Returns whether any descriptor became ready.
     fn poll_io_now(&self) -> bool {
         self.active_poller().is_some_and(|poller| self.poll_io(poller, Some(Duration::ZERO)) > 0)
     }
 
-    /// Waits for descriptors, at most for `limit`. Returns how many became ready.
+    /// Waits for descriptors, for at most `limit`. Returns how many became ready.
     pub(super) fn poll_io(&self, poller: &Poller, limit: Option<Duration>) -> usize {
         debug_assert!(self.is_held_here());
         // SAFETY: only the thread that holds the core polls this poller (CORE-2).
@@ -343,7 +343,7 @@ impl CurrentThread {
         self.poller.get().filter(|poller| poller.needs_poll())
     }
 
-    /// Fires the timers that are due. Returns whether any fired.
+    /// Fires the expired timers. Returns whether any fired.
     #[inline]
     pub(crate) fn fire_due_timers(&self) -> bool {
         let Some(next) = self.timers.next() else { return false };
@@ -355,8 +355,10 @@ impl CurrentThread {
 
 /// Rounds.
 impl CurrentThread {
-    /// Ends a round and starts the next one. Returns how long tasks kept the thread busy in it, or
-    /// 0 if the future of `block_on` was polled in it.
+    /// Ends a round and starts the next one.
+    ///
+    /// Returns how long tasks kept the thread busy, or 0 if the `block_on` future was polled in the
+    /// round.
     fn next_round(&self) -> u64 {
         let clock = &self.base.config.env.clock;
         // A clock that was advanced by hand does not measure polls.
@@ -378,8 +380,8 @@ impl CurrentThread {
         self.wake_watchdog_if_asleep();
     }
 
-    /// Starts a round without samples, if none is started: the first round of a `block_on` does not
-    /// read the clock before it has a task.
+    /// Starts a round without samples, if none has started: the first round of a `block_on` does
+    /// not read the clock before it has a task.
     fn ensure_round_started(&self) {
         if self.core.round_started.get().is_none() {
             self.core.round_started.set(Some(self.base.config.env.clock.now_approx()));
@@ -387,8 +389,7 @@ impl CurrentThread {
         }
     }
 
-    /// Ends the round: counts its polls, and its time if there were any. Returns the number of
-    /// polls.
+    /// Ends the round: counts its polls, and its time if it had polls. Returns the number of polls.
     #[inline]
     pub(super) fn end_round(&self, now: ClockNs) -> u32 {
         let core = &self.core;

@@ -1,9 +1,9 @@
 //! Station 4, simulated: the world chooses which task of this scheduler is polled next, and when.
 //!
-//! The scheduler of a simulated host is held from its start to its shutdown, so no thread gets its
-//! core and runs the loop. A thread in `block_on` finds that and becomes the thread of the world
-//! (`block_on_simulated`). It alone touches the cores of all hosts, which is what CORE-2 asks for. It
-//! enters a core for one poll, or for the timers that are due.
+//! The core of a simulated host is held from the host's start to its shutdown, so no thread runs
+//! the loop. Instead, the thread in `block_on` becomes the world's thread (`block_on_simulated`).
+//! Only this thread touches the cores of all hosts, as CORE-2 requires. It enters a core for one
+//! poll, or to fire expired timers.
 
 use crate::driver::clock::{tick_of, time_of};
 use crate::scheduler::block_on::BlockOnGuard;
@@ -20,8 +20,8 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::task::Poll;
 use std::time::Duration;
 
-/// The core of a simulated host, while the thread of the world is inside of it. Restores the thread's
-/// former state when it is dropped.
+/// The core of a simulated host, while the world's thread is inside it. The drop restores the
+/// thread's former state.
 struct SimulatedCoreGuard<'a> {
     scheduler: &'a CurrentThread,
     outer: *const CurrentThread,
@@ -68,7 +68,7 @@ impl Drop for NoRngGuard {
     }
 }
 
-/// What the world calls. The calling thread is that of the world.
+/// Methods that the world calls, on the world's thread.
 impl CurrentThread {
     /// Takes the core for the world, until [`release_core`](Self::release_core).
     pub(crate) fn hold_core(&self) {
@@ -76,14 +76,14 @@ impl CurrentThread {
         debug_assert!(!was_held, "a simulated host is held from its start");
     }
 
-    /// Gives the core back, so that the scheduler can be closed.
+    /// Releases the core, so that the scheduler can be closed.
     pub(super) fn release_core(&self) {
         if self.base.config.env.simulated.is_some() {
             self.held.store(false, SeqCst);
         }
     }
 
-    /// Returns the number of ready tasks, after those were added that other hosts have woken.
+    /// Adds tasks that other hosts have woken, and returns the number of ready tasks.
     pub(crate) fn ready_tasks(&self) -> usize {
         let mut queue = self.core.queue.borrow_mut();
         if !self.injector.is_empty() {
@@ -106,7 +106,7 @@ impl CurrentThread {
         self.core.queue.borrow()[index].meta().spawned_at()
     }
 
-    /// Polls the ready task at this index, with a cut budget if there is one.
+    /// Polls the ready task at this index, with a cut budget if `budget` is set.
     pub(crate) fn poll_ready_task(&self, index: usize, budget: Option<u8>) {
         let Some(task) = self.core.queue.borrow_mut().remove(index) else { return };
         let _core = SimulatedCoreGuard::new(self);
@@ -128,12 +128,12 @@ impl CurrentThread {
         core.poll_watch.clear_running();
     }
 
-    /// Returns what the host's clock shows when the next timer may be due.
+    /// Returns the time on the host's clock at which the next timer may expire.
     pub(crate) fn next_timer(&self) -> Option<Duration> {
         self.timers.next().map(time_of)
     }
 
-    /// Fires the timers that are due. Returns how many there were.
+    /// Fires the expired timers, and returns how many fired.
     pub(crate) fn fire_simulated_timers(&self) -> usize {
         let _core = SimulatedCoreGuard::new(self);
         self.timers.fire_due(tick_of(self.base.config.env.clock.elapsed()))
@@ -141,11 +141,11 @@ impl CurrentThread {
 
     /// Runs the world on the calling thread until the future is ready.
     ///
-    /// The future and the tasks of all hosts take turns, as long as the future is woken.
+    /// While the future is woken, it takes turns with the tasks of all hosts.
     ///
     /// # Panics
     ///
-    /// If the run fails, with the text of the failure.
+    /// If the run fails. The message is the text of the failure.
     #[cold]
     #[inline(never)] // the `block_on` of other runtimes stays as small as without it
     #[track_caller]
@@ -157,7 +157,7 @@ impl CurrentThread {
     ) -> R {
         let world = &host.world;
         let _simulating = enter_guard::mark_simulating();
-        // Conditions and programs that are called outside of a core ask the oracle as well.
+        // Conditions and programs that are called outside a core also draw from the oracle.
         let _rng = NoRngGuard(context::set_rng(None));
         let _running = world.start_running(host.id);
         self.core.poll_watch.bind_thread();
@@ -193,7 +193,7 @@ impl CurrentThread {
         }
     }
 
-    /// Tells the world that this host has a task, which was queued from outside of its core.
+    /// Notifies the world that this host has a task, which was queued from outside its core.
     #[cold]
     pub(super) fn mark_simulated_ready(&self, host: &SimulatedHost) {
         host.world.mark_ready_from_outside(host.id);

@@ -1,6 +1,7 @@
-//! The local sets that a thread has entered, innermost first. `spawn_local` finds its set here.
+//! The local sets that a thread has entered, innermost first, through which `spawn_local` finds its
+//! set.
 //!
-//! A thread enters a set while it polls it, while it closes it, and under an enter guard.
+//! A thread has entered a set while it polls or closes the set, and while it holds an enter guard.
 
 use crate::scheduler::local_set::LocalScheduler;
 use std::cell::Cell;
@@ -9,16 +10,16 @@ use std::rc::Rc;
 
 thread_local! {
     /// A linked list of the sets that this thread has entered, innermost first. Every element is
-    /// alive: it is unlinked before it is dropped.
+    /// alive, because elements are unlinked before they are dropped.
     static INNERMOST: Cell<*const EnteredSet> = const { Cell::new(ptr::null()) };
 }
 
 /// A set that the thread has entered.
 ///
-/// The elements of polls are nested like calls. Enter guards may be dropped in any order.
+/// Elements of polls nest like calls, but enter guards may be dropped in any order.
 pub(crate) struct EnteredSet {
     scheduler: Rc<LocalScheduler>,
-    /// How many runtimes the thread had entered before.
+    /// The number of runtimes that the thread had entered before it entered the set.
     runtimes: usize,
     outer: Cell<*const EnteredSet>,
 }
@@ -51,7 +52,7 @@ impl EnteredSet {
     }
 }
 
-/// Borrows an element while it is listed, so that it does not move.
+/// A guard that borrows a listed element, so that the element does not move.
 pub(crate) struct Listed<'a>(&'a EnteredSet);
 
 impl Drop for Listed<'_> {
@@ -73,13 +74,13 @@ impl LocalScheduler {
     /// Enters the set.
     pub(crate) fn enter(self: &Rc<Self>) -> EnterGuard {
         let entered = Rc::new(EnteredSet::new(self.clone()));
-        // `EnterGuard` unlists it. If the guard is leaked, the element is leaked as well.
+        // `EnterGuard` unlists the element. If the guard is leaked, so is the element.
         std::mem::forget(entered.list());
         EnterGuard(entered)
     }
 
-    /// Returns the innermost set that this thread has entered, and how many runtimes the thread had
-    /// entered before it.
+    /// Returns the innermost set that this thread has entered, and the number of runtimes entered
+    /// before it.
     pub(crate) fn current() -> Option<(Rc<Self>, usize)> {
         // SAFETY: listed elements are alive.
         let innermost = unsafe { INNERMOST.get().as_ref() }?;

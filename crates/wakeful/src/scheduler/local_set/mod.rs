@@ -4,12 +4,12 @@
 //! polls their set, on the set's thread.
 //!
 //! - [`LocalScheduler`] is the set on its own thread. It never leaves that thread, so a reference
-//!   to it is the right to touch what belongs to the thread.
-//! - [`LocalShared`] is what wakers and JoinHandles see, from any thread.
-//! - [`context`] knows which sets a thread has entered; that is how `spawn_local` finds them.
+//!   to it proves that the caller may touch the thread's data.
+//! - [`LocalShared`] is the part that wakers and JoinHandles refer to, from any thread.
+//! - [`context`] lists the sets that a thread has entered, so that `spawn_local` finds them.
 //! - [`wakers`] has the wakers of the tasks that poll the set, and the protocol for waking them.
 //!
-//! Rules. The futures are not `Send`, so soundness rests on these:
+//! The futures are not `Send`, so soundness rests on these rules:
 //!
 //! - LOCAL-1. `LocalShared::local` is touched only on the set's thread: through [`LocalScheduler`],
 //!   or after a comparison of thread ids (`LocalShared::local_if_owner`).
@@ -17,10 +17,10 @@
 //!   push a `Runnable` to the injector, from which only [`LocalScheduler`] takes. If the injector
 //!   is closed, the `Runnable` is discarded: its flag is cleared, and the closing thread drops the
 //!   future.
-//! - LOCAL-3. [`LocalShared`] outlives its cells. [`LocalScheduler`] owns it. After that is
-//!   dropped, `LocalShared::kept_alive` does until the last cell is free. A thread that pushes a
-//!   `Runnable` gives away the reference that kept it alive, so it holds a reference of its own
-//!   before.
+//! - LOCAL-3. [`LocalShared`] outlives its cells. [`LocalScheduler`] owns it. After the
+//!   `LocalScheduler` is dropped, `LocalShared::kept_alive` owns it until the last cell is free. A
+//!   thread that pushes a `Runnable` gives away the reference that kept [`LocalShared`] alive, so
+//!   the thread first acquires another reference.
 
 pub(crate) mod context;
 pub(crate) mod shared;
@@ -53,7 +53,7 @@ use std::task::{Context, Poll, Waker};
 
 /// The largest number of tasks that run in one poll of a set.
 const TASKS_PER_POLL: u32 = 61;
-/// After this many tasks, one is taken from the injector although the queue has tasks.
+/// The number of tasks after which one is taken from the injector, even if the queue has tasks.
 const INJECTOR_INTERVAL: u32 = 31;
 
 /// Whether a set has ready tasks after a poll.
@@ -77,8 +77,8 @@ pub(crate) struct LocalScheduler {
 impl LocalScheduler {
     /// Creates a set for the calling thread.
     ///
-    /// `report` reports an orphan if no runtime polls the set. `runtimes` returns how many runtimes
-    /// the thread has entered.
+    /// `report` reports an orphan if no runtime polls the set. `runtimes` returns the number of
+    /// runtimes that the thread has entered.
     pub(crate) fn new(report: fn(&TaskRef), runtimes: fn() -> usize) -> Rc<Self> {
         let shared = Arc::new_cyclic(|weak_self| LocalShared {
             weak_self: weak_self.clone(),
@@ -120,9 +120,9 @@ impl LocalScheduler {
         &self.shared.local
     }
 
-    /// Spawns a task, with an id from `ids`. On a closed set it is dropped at once.
+    /// Spawns a task, with an id from `ids`. If the set is closed, drops the task at once.
     ///
-    /// `hooks` are those of the current runtime, if there is one.
+    /// `hooks` are the current runtime's, if any.
     pub(crate) fn spawn<F>(
         &self,
         future: F,
@@ -138,8 +138,8 @@ impl LocalScheduler {
         let local = self.local();
         local.unfinished.set(local.unfinished.get() + 1);
         let member = Member { future, _count: TaskCount(NonNull::from(shared)) };
-        // SAFETY: the calling thread is the set's, which owns the allocator until `self` is
-        // dropped, as the arena's rule for allocations asks. The cell is freshly allocated, and
+        // SAFETY: the calling thread is the set's thread, which owns the allocator until `self` is
+        // dropped, as the arena's rule for allocations requires. The cell is freshly allocated, and
         // LOCAL-2 keeps the future on this thread.
         let (task, join) = unsafe {
             let (cell, id) = {
@@ -170,7 +170,7 @@ impl LocalScheduler {
         self.local().unfinished.get()
     }
 
-    /// Sets whether the set shuts down when a task panics, and what makes its error.
+    /// Sets whether the set shuts down when a task panics, and the function that formats its error.
     pub(crate) fn set_on_panic(&self, error: Option<PanicText>) {
         self.local().on_panic.set(error);
     }
@@ -180,9 +180,9 @@ impl LocalScheduler {
         self.local().host_address.get() == address
     }
 
-    /// Sets the runtime that polls the set from now on.
+    /// Sets the host: the runtime that is about to poll the set.
     ///
-    /// `address` identifies it. The weak reference keeps that address from being reused.
+    /// `address` identifies the runtime. The weak reference keeps that address from being reused.
     pub(crate) fn set_host(&self, address: *const (), host: Option<Weak<dyn Host>>) {
         self.local().host_address.set(address);
         if let Some(host) = host.as_ref().and_then(Weak::upgrade) {
@@ -195,8 +195,8 @@ impl LocalScheduler {
 
     /// Runs `poll` as a poll of the set, inside its context.
     ///
-    /// A task that becomes ready on this thread meanwhile wakes no poller: `poll` calls
-    /// [`run_tasks`](Self::run_tasks) afterwards, or the caller calls [`leave`](Self::leave).
+    /// A task that becomes ready on this thread during `poll` wakes no poller. So `poll` must then
+    /// call [`run_tasks`](Self::run_tasks), or the caller must call [`leave`](Self::leave).
     pub(crate) fn in_poll<R>(self: &Rc<Self>, poll: impl FnOnce() -> R) -> R {
         struct Restore<'a>(&'a Cell<bool>, bool);
         impl Drop for Restore<'_> {
@@ -232,7 +232,7 @@ impl LocalScheduler {
     ///
     /// # Panics
     ///
-    /// If a task panicked and the set is configured to shut down for it.
+    /// If a task panicked and the set is configured to shut down on panics.
     pub(crate) fn run_tasks(self: &Rc<Self>, order: NextTask) -> AfterPoll {
         self.panic_if_fatal();
         for _ in 0..TASKS_PER_POLL {
@@ -284,22 +284,24 @@ impl LocalScheduler {
     /// Registers the waker of a poller, to be woken when a task is ready.
     pub(crate) fn wait(&self, poller: SetPollerId, waker: &Waker) {
         self.shared.wakers.add(poller, waker);
-        // The injector has to be checked by the protocol in `wakers`. The queue, because cloning a
-        // waker is foreign code that may wake tasks.
+        // The protocol in `wakers` requires the check of the injector. The queue is checked because
+        // cloning a waker is foreign code, which may wake tasks.
         if self.has_work() {
             self.shared.wakers.wake();
         }
     }
 
-    /// Removes a poller that is ready. If tasks are ready, wakes the other pollers, because no
-    /// poller was woken for tasks that became ready in its polls.
+    /// Removes a poller that is ready, and wakes the other pollers if tasks are ready.
+    ///
+    /// Tasks that became ready in this poller's polls have woken no other poller.
     pub(crate) fn leave(&self, poller: SetPollerId) {
         self.shared.wakers.remove(poller);
         self.wake_if_ready();
     }
 
-    /// Removes a poller whose future is dropped before it was ready. Its waker stays, and is woken
-    /// with the others if tasks are ready.
+    /// Removes a poller whose future is dropped before it is ready, but keeps its waker.
+    ///
+    /// The waker is woken with the others when tasks are ready.
     pub(crate) fn leave_waker(&self, poller: SetPollerId) {
         self.shared.wakers.leave_waker(poller);
         self.wake_if_ready();
@@ -315,10 +317,10 @@ impl LocalScheduler {
         !self.local().queue.borrow().is_empty() || !self.shared.injector.is_empty()
     }
 
-    /// Drops every task. A task that is inside its poll is dropped when the poll ends.
+    /// Drops every task; a task that is being polled is dropped when its poll ends.
     pub(crate) fn close(self: &Rc<Self>) {
         let shared = &*self.shared;
-        // From here on, wake-ups and spawns on this thread are refused.
+        // After this store, wake-ups and spawns on this thread are refused.
         shared.closing.store(true, Release);
         self.inside(|| {
             loop {
@@ -326,7 +328,7 @@ impl LocalScheduler {
                 let Some(task) = task else { break };
                 task.cancel();
             }
-            // From here on, wake-ups on other threads are refused.
+            // After this call, wake-ups on other threads are refused.
             for task in shared.injector.close() {
                 task.cancel();
             }
@@ -340,7 +342,7 @@ impl Drop for LocalScheduler {
     fn drop(&mut self) {
         debug_assert!(self.shared.is_closing() && self.is_empty(), "dropped with tasks in it");
         let Some(allocator) = self.local().allocator.take() else { return };
-        // Set before the arena is closed, because the last cell may be freed right after that.
+        // Set before the arena is closed, because the last cell may be freed right after the close.
         *self.shared.kept_alive.lock() = Some(self.shared.clone());
         if allocator.close().is_some() {
             drop(self.shared.kept_alive.lock().take());
@@ -349,7 +351,7 @@ impl Drop for LocalScheduler {
 }
 
 pin_project_lite::pin_project! {
-    /// The future of a local task, which counts as unfinished until it is dropped.
+    /// The future of a local task, counted as unfinished until it is dropped.
     struct Member<F> {
         #[pin]
         future: F,
@@ -371,8 +373,8 @@ struct TaskCount(NonNull<LocalShared>);
 
 impl Drop for TaskCount {
     fn drop(&mut self) {
-        // SAFETY: it is in a cell of this set, which outlives its cells (LOCAL-3). It is dropped on
-        // the set's thread (LOCAL-2), so `local` may be touched (LOCAL-1).
+        // SAFETY: the count is in a cell of this set, which outlives its cells (LOCAL-3). It is
+        // dropped on the set's thread (LOCAL-2), so `local` may be touched (LOCAL-1).
         let unfinished = unsafe { &self.0.as_ref().local.unfinished };
         unfinished.set(unfinished.get() - 1);
     }

@@ -1,4 +1,4 @@
-//! What other threads see of a local set: the target of wakers and JoinHandles.
+//! The part of a local set that other threads use: the target of wakers and JoinHandles.
 
 use crate::queue::injector::Injector;
 use crate::scheduler::base::SchedulerBase;
@@ -16,8 +16,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
 use std::sync::{Arc, Weak};
 
-/// Returns an id for the calling thread that no other thread ever has, not even after this one
-/// has ended.
+/// Returns an id of the calling thread that is never reused, even after the thread has exited.
 pub(super) fn local_thread_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     thread_local! {
@@ -38,14 +37,14 @@ pub(crate) trait Host: Send + Sync {
     fn orphaned(&self, task: &TaskRef);
     /// Handles the panic of a local task whose JoinHandle was dropped.
     fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send));
-    /// Has the watchdog visit the runtime, because a poll may keep local tasks waiting.
+    /// Makes the watchdog visit the runtime, because a poll may keep local tasks waiting.
     fn ensure_watched(&self);
 }
 
-/// The part of a set that wakers, JoinHandles and cells refer to, from any thread. The rules are in
+/// The part of a set that wakers, JoinHandles and cells refer to, from any thread. See the rules in
 /// [`local_set`](super).
 pub(crate) struct LocalShared {
-    /// For a thread that has to keep this alive while it pushes (LOCAL-3).
+    /// A weak reference to this, for a thread that must keep it alive during a push (LOCAL-3).
     pub(super) weak_self: Weak<LocalShared>,
     /// The number of the set's thread.
     pub(super) owner: u64,
@@ -58,18 +57,18 @@ pub(crate) struct LocalShared {
     pub(super) wakers: SetWakers,
     /// The task that is being polled, or null. Read by diagnostics.
     pub(super) running: AtomicPtr<Header>,
-    /// The tasks are being dropped, or were dropped.
+    /// Whether the tasks are being dropped, or were dropped.
     pub(super) closing: AtomicBool,
     /// The runtime in which the set was last polled.
     pub(super) host: Mutex<Option<Weak<dyn Host>>>,
     /// Reports an orphan if there is no host.
     pub(super) report: fn(&TaskRef),
-    /// A reference to this, while cells outlive [`LocalScheduler`](super::LocalScheduler)
+    /// A strong reference to this, while cells outlive [`LocalScheduler`](super::LocalScheduler)
     /// (LOCAL-3).
     pub(super) kept_alive: Mutex<Option<Arc<LocalShared>>>,
 }
 
-/// Makes the error of a set from the task that panicked and the payload of its panic.
+/// Formats the error of a set from the task that panicked and the payload of the panic.
 pub(crate) type PanicText = fn(&Header, &(dyn Any + Send)) -> String;
 
 /// The part of a set that only the set's thread touches (LOCAL-1).
@@ -77,31 +76,30 @@ pub(super) struct LocalState {
     pub(super) queue: RefCell<VecDeque<Runnable>>,
     /// Taken out when [`LocalScheduler`](super::LocalScheduler) is dropped.
     pub(super) allocator: Cell<Option<Allocator>>,
-    /// The set is being polled. The queue is checked before that poll ends.
+    /// Whether the set is being polled. The queue is checked before that poll ends.
     pub(super) is_polled: Cell<bool>,
-    /// The number of tasks whose future was not dropped yet.
+    /// The number of tasks whose future has not been dropped yet.
     pub(super) unfinished: Cell<usize>,
     /// The number of task polls so far, wrapping.
     pub(super) polls: Cell<u32>,
-    /// The last id that was given to a poller.
+    /// The last id assigned to a poller.
     pub(super) last_poller: Cell<u64>,
-    /// The address of the host. Only compared, never dereferenced.
+    /// The address of the host; only compared, never dereferenced.
     pub(super) host_address: Cell<*const ()>,
-    /// Makes the error of a set that shuts down when a task panics. `None`: it does not.
+    /// Formats the error if the set shuts down when a task panics; `None` if it does not shut down.
     pub(super) on_panic: Cell<Option<PanicText>>,
-    /// A task panicked, and the set is to be closed with this error.
+    /// The error with which the set must be closed, because a task panicked.
     pub(super) fatal_error: OnceCell<String>,
 }
 
-// SAFETY: LOCAL-1. It may be dropped on another thread. The queue is empty by then (LOCAL-2), and
-// the other fields may be dropped on any thread.
+// SAFETY: LOCAL-1. The state may be dropped on another thread, but then the queue is empty
+// (LOCAL-2), and the other fields may be dropped on any thread.
 unsafe impl Send for LocalState {}
 // SAFETY: LOCAL-1.
 unsafe impl Sync for LocalState {}
 
 impl LocalShared {
-    /// Returns the part that belongs to the set's thread, if the calling thread is that one
-    /// (LOCAL-1).
+    /// Returns the thread-local part, if the calling thread is the set's thread (LOCAL-1).
     #[inline]
     fn local_if_owner(&self) -> Option<&LocalState> {
         (self.owner == local_thread_id()).then_some(&self.local)
@@ -117,7 +115,7 @@ impl LocalShared {
         NonNull::new(self.running.load(Relaxed))
     }
 
-    /// Returns the task that is being polled, if the thread with this id polls it.
+    /// Returns the task that is being polled, if the thread with this id is polling it.
     pub(crate) fn running_on(&self, thread: i32) -> Option<TaskRef> {
         let is_thread = self.thread == thread;
         self.running().filter(|_| is_thread).and_then(TaskRef::try_from_cell)
@@ -150,7 +148,7 @@ impl Schedule for LocalShared {
             }
             return;
         }
-        // LOCAL-3: right after the push, task and set may be dropped.
+        // LOCAL-3: right after the push, the task and the set may be dropped.
         let Some(this) = self.weak_self.upgrade() else { return task.discard() };
         match this.injector.push(task) {
             Ok(()) => this.wakers.wake(),
@@ -169,7 +167,8 @@ impl Schedule for LocalShared {
 
     fn orphaned(&self, task: &TaskRef) {
         if self.is_closing() {
-            // Tasks are dropped in some order, and one may hold the last waker of another.
+            // The tasks are being dropped, and a dropped task may have held the last waker of
+            // another.
             return;
         }
         let host = self.host.lock().as_ref().and_then(Weak::upgrade);
@@ -180,8 +179,8 @@ impl Schedule for LocalShared {
     }
 
     fn panicked(&self, task: &Header, payload: &(dyn Any + Send)) {
-        // On another thread, only the destructor of an output can panic. That is for the owner of
-        // the JoinHandle to handle.
+        // On another thread, only the destructor of an output can panic, and the owner of the
+        // JoinHandle handles that panic.
         if let Some(local) = self.local_if_owner()
             && let Some(error) = local.on_panic.get()
         {

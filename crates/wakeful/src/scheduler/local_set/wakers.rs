@@ -1,19 +1,19 @@
-//! Station 7 for a local set: the wakers of the futures that poll the set.
+//! Station 7 for a local set: the wakers of the futures that poll the set, its *pollers*.
 //!
-//! They are woken when a task of the set is woken outside of such a poll. Usually one future polls
-//! a set. There may be several, for example two `run_until` futures of one set. Then all of them
-//! are woken, because any of them may be stuck or about to be dropped. Each future that is polled
-//! then registers again.
+//! The wakers are woken when a task of the set is woken outside a poll of the set. Usually one
+//! future polls a set, but there may be several, for example two `run_until` futures. Then all of
+//! them are woken, because any of them may be stuck or about to be dropped. Each future that is
+//! polled then registers again.
 //!
-//! A poller, one of these futures, has at most one waker here, that of its last poll. It removes
-//! the waker when it is ready. A `run_until` future that is dropped before that leaves its waker
-//! here until the next one registers. The task may create a new future for each of its polls.
+//! A poller has at most one waker here, the waker of its last poll. It removes the waker when it is
+//! ready. A `run_until` future that is dropped before it is ready leaves its waker here until the
+//! next poller registers, because the task may create a new future for each of its polls.
 //!
 //! # Protocol
 //!
 //! All accesses are SeqCst. A thread that wakes a task pushes it, then reads `any`. The poller
 //! registers, which sets `any`, then checks the queues once more before it returns `Pending`. So at
-//! least one of them sees the other.
+//! least one of the two sees the other's write.
 //!
 //! Wakers are foreign code. They are cloned, woken and dropped outside the lock.
 
@@ -37,11 +37,11 @@ impl SetPollerId {
 /// The wakers of the pollers of one set.
 pub(crate) struct SetWakers {
     list: Mutex<List>,
-    /// The list is not empty. Written under its lock.
+    /// Whether the list is not empty. Written under the list's lock.
     any: AtomicBool,
 }
 
-/// The first entry, which is usually the only one, needs no allocation.
+/// A list of pollers, whose first and usually only entry needs no allocation.
 #[derive(Default)]
 struct List {
     first: Option<Entry>,
@@ -58,7 +58,7 @@ impl List {
         self.first.iter().chain(&self.others).find(|entry| entry.poller == poller)
     }
 
-    /// Returns whether the poller is listed with this waker, and no dropped future has left one.
+    /// Returns whether the poller is listed with this waker, and no dropped future has left a waker.
     fn is_up_to_date(&self, poller: SetPollerId, waker: &Waker) -> bool {
         self.get(poller).is_some_and(|entry| entry.waker.will_wake(waker))
             && self.get(SetPollerId::DROPPED).is_none()
@@ -85,7 +85,7 @@ impl SetWakers {
         Self { list: Mutex::new(List::default()), any: AtomicBool::new(false) }
     }
 
-    /// Registers a poller with its current waker. Only the set's thread calls it.
+    /// Registers a poller with its current waker. Only the set's thread calls this.
     pub(crate) fn add(&self, poller: SetPollerId, waker: &Waker) {
         // Only this thread sets `any`, so `false` is not outdated.
         if self.any.load(SeqCst) && self.list.lock().is_up_to_date(poller, waker) {
@@ -100,10 +100,10 @@ impl SetWakers {
         drop_all(old.into_iter().flatten().map(|entry| entry.waker));
     }
 
-    /// Removes a poller whose future is dropped before it was ready. Its waker stays.
+    /// Removes a poller whose future is dropped before it is ready, but keeps its waker.
     pub(crate) fn leave_waker(&self, poller: SetPollerId) {
         let mut list = self.list.lock();
-        // `None` if it was woken meanwhile.
+        // `None` if the poller was woken meanwhile.
         let Some(entry) = list.remove(poller) else { return };
         let old = list.remove(SetPollerId::DROPPED);
         list.insert(Entry { poller: SetPollerId::DROPPED, ..entry });
@@ -125,8 +125,7 @@ impl SetWakers {
 
     /// Removes all wakers and wakes them.
     ///
-    /// After the first waker was woken, this touches nothing of the set, because that may drop the
-    /// set.
+    /// After the first wake, this function does not touch the set, because waking may drop the set.
     pub(crate) fn wake(&self) {
         if !self.any.load(SeqCst) {
             return;
@@ -204,7 +203,7 @@ mod tests {
         }
     }
 
-    /// Two wakers are replaced at once. Both panic, one after the other.
+    /// Two wakers are replaced at once, and the drops of both panic, one after the other.
     #[test]
     fn panics_of_dropped_wakers_do_not_overlap() {
         struct OnDrop;

@@ -1,4 +1,4 @@
-//! Models of the sleep protocol, and of the parker that it ends in.
+//! Loom models of the sleep protocol and of the parker.
 //!
 //! The workers here take the steps of `worker::Worker::{run_loop, search, park, sleep}`, with the
 //! injector as the only queue.
@@ -20,9 +20,9 @@ struct ModelScheduler {
     injector: Injector,
     entries: Arc<Entries>,
     parkers: Vec<Mutex<Option<Arc<Parker>>>>,
-    /// Workers do not become searchers while the injector is empty.
+    /// Whether workers do not become searchers while the injector is empty.
     check_first: bool,
-    /// Tasks that have not run yet. Not part of the model.
+    /// The number of tasks that have not run yet. Not part of the model.
     left: AtomicUsize,
     closing: StdBool,
 }
@@ -61,7 +61,7 @@ impl ModelScheduler {
     fn notify(&self) {
         let Some(mut worker) = self.idle.claim_sleeper() else { return };
         let mut tried = Vec::new();
-        // As `MultiThread::wake_chosen`.
+        // Same steps as `MultiThread::wake_chosen`.
         while self.is_unstarted(worker) {
             worker = match self.idle.choose_other(worker, &mut tried) {
                 Some(other) => other,
@@ -150,8 +150,8 @@ fn one_worker_misses_no_task() {
 }
 
 /// Two workers, of which only one may search, fall asleep while a task is pushed. Catches a pusher
-/// that relies on a searcher which has already checked the queue. Also catches a worker that was
-/// refused as a searcher and parks without a check.
+/// that relies on a searcher which has already checked the queue. Also catches a worker that may
+/// not search and parks without a check.
 #[test]
 fn two_workers_miss_no_task() {
     for check_first in [false, true] {
@@ -165,7 +165,7 @@ fn two_workers_miss_no_task() {
     }
 }
 
-/// Two pushers and two workers. Catches a second task that is left behind: its pusher relied on a
+/// Two pushers and two workers. Catches a second task that is lost because its pusher relied on a
 /// searcher which found the first task.
 #[test]
 fn two_pushers_are_both_served() {
@@ -185,9 +185,9 @@ fn two_pushers_are_both_served() {
     }
 }
 
-/// A pusher chooses a worker that gets no thread. Meanwhile the worker that has a thread falls
-/// asleep relying on it, and another pusher relies on it too. Catches a worker without a thread
-/// that stays a searcher.
+/// A pusher chooses a worker whose thread cannot be started. Meanwhile the worker with a thread
+/// falls asleep, relying on the chosen worker, and another pusher relies on it too. Catches a
+/// worker without a thread that stays a searcher.
 #[test]
 fn workers_without_a_thread_do_not_stay_searchers() {
     for unstarted in [1, 2] {
@@ -206,8 +206,8 @@ fn workers_without_a_thread_do_not_stay_searchers() {
     }
 }
 
-/// A worker takes itself off the list of sleepers while a pusher wakes it. Catches a worker that is
-/// counted as a searcher by neither or by both: with such counts no worker is ever woken again.
+/// A worker removes itself from the list of sleepers while a pusher wakes it. Catches a worker that
+/// neither or both of them count as a searcher: with such counts, no worker is ever woken again.
 #[test]
 fn a_sleep_is_cancelled_while_the_worker_is_woken() {
     model(6, || {
@@ -229,9 +229,9 @@ fn a_sleep_is_cancelled_while_the_worker_is_woken() {
     });
 }
 
-/// The watchdog goes to sleep while the only worker wakes up, or cancels its sleep. Catches a
-/// worker that runs while the watchdog does not watch it. The steps are those of the watchdog's
-/// `try_sleep` and of a worker after its sleep.
+/// The watchdog goes to sleep while the only worker wakes up or cancels its sleep. Catches a worker
+/// that runs unwatched. The steps are taken from the watchdog's `try_sleep` and from a worker after
+/// its sleep.
 #[test]
 fn the_watchdog_sleeps_only_while_all_workers_do() {
     for cancelled in [false, true] {
@@ -260,7 +260,7 @@ fn the_watchdog_sleeps_only_while_all_workers_do() {
     }
 }
 
-/// Two other threads leave a token before, while or after the thread parks. Catches a lost token,
+/// Two other threads leave a token before, during or after a thread's park. Catches a lost token,
 /// and a flag that is set before the token and not seen after it.
 #[test]
 fn a_token_is_never_lost() {
@@ -282,7 +282,7 @@ fn a_token_is_never_lost() {
     });
 }
 
-/// What a thread waits in, in place of a poller: another parker.
+/// A model of a poller: another parker in which a thread waits.
 struct ModelPoller(Parker);
 
 impl Interrupt for ModelPoller {
@@ -292,7 +292,7 @@ impl Interrupt for ModelPoller {
 }
 
 /// Two other threads leave a token for a thread that waits in a poller. Catches a thread that waits
-/// there although it has a token: it did not see the token, and was not interrupted.
+/// in the poller although it has a token: it missed the token and was not interrupted.
 #[test]
 fn a_token_ends_a_wait_in_the_poller() {
     model(5, || {
@@ -315,9 +315,9 @@ fn a_token_ends_a_wait_in_the_poller() {
     });
 }
 
-/// Another thread waits in the poller of a thread, one at a time, as the watchdog does for a stuck
-/// worker. It may consume the interrupt that was meant for the thread. Catches a thread that goes
-/// to wait without checking for a token once more.
+/// Another thread waits in a thread's poller, one at a time, as the watchdog does for a stuck
+/// worker. The other thread may consume an interrupt that was meant for the poller's owner. Catches
+/// an owner that waits without checking for a token once more.
 #[test]
 fn an_interrupt_that_another_thread_consumed_is_not_missed() {
     model(4, || {
@@ -327,7 +327,7 @@ fn an_interrupt_that_another_thread_consumed_is_not_missed() {
         let (exclusive, flag) = (Arc::new(SpinLock::new(())), Arc::new(AtomicU32::new(0)));
         let (other_exclusive, other_poller) = (exclusive.clone(), poller.clone());
         let watchdog = thread::spawn(move || {
-            // Takes an interrupt if there is one, and does not wait.
+            // Consumes an interrupt, if any, without waiting.
             other_exclusive.try_with(|()| other_poller.0.park_in(|| ()));
         });
         let (other_parker, other_flag) = (parker.clone(), flag.clone());
@@ -353,8 +353,8 @@ fn an_interrupt_that_another_thread_consumed_is_not_missed() {
     });
 }
 
-/// A park with a time limit ends by itself while a token is left. It either takes the token, and
-/// then sees the flag, or leaves it for the next park.
+/// A park times out while another thread leaves a token. The park either takes the token, and then
+/// sees the flag, or leaves the token for the next park.
 #[test]
 fn a_token_survives_a_time_out() {
     model(6, || {

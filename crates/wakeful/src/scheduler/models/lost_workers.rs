@@ -1,5 +1,5 @@
-//! Models of workers that lose their thread: the steps LOST-1 to LOST-3, and the watchdog's sleep.
-//! In one, a thread takes its worker back while another wakes it.
+//! Loom models of workers that lose their thread: the steps LOST-1 to LOST-3, the watchdog's sleep,
+//! and a thread that takes its worker back while another wakes the worker.
 
 use crate::scheduler::multi_thread::idle::{BeforeParking, Idle};
 use crate::sys::park::Parker;
@@ -9,13 +9,13 @@ use crate::task::models::scheduler::{model, start};
 use crate::telemetry::scan_gate::ScanGate;
 use std::sync::Arc;
 
-/// A timer is registered with a worker while that loses its thread. Catches a timer that the helper
-/// does not get up for: it would park for good, which loom reports as a deadlock.
+/// A timer is registered with a worker that is losing its thread. Catches a helper that does not
+/// wake up for the timer: it would park forever, which loom reports as a deadlock.
 #[test]
 fn a_helper_sees_what_is_registered_with_a_lost_worker() {
     struct Model {
         is_lost: AtomicBool,
-        /// The timers of the worker: 0 is none.
+        /// The timers of the worker; 0 means none.
         next: AtomicU32,
         helper: Parker,
     }
@@ -50,14 +50,14 @@ fn a_helper_sees_what_is_registered_with_a_lost_worker() {
     });
 }
 
-/// A timer is registered with a lost worker while the watchdog goes to sleep. Catches a watchdog that
-/// reads the timers before it reads how much has ended: it would sleep for good, which loom reports
-/// as a deadlock.
+/// A timer is registered with a lost worker while the watchdog goes to sleep. Catches a watchdog
+/// that reads the timers before it reads the progress count: it would sleep forever, which loom
+/// reports as a deadlock.
 #[test]
 fn the_watchdog_sees_what_is_registered_with_a_lost_worker() {
     struct Model {
         gate: ScanGate,
-        /// The timers of the worker: 0 is none.
+        /// The timers of the worker; 0 means none.
         next: AtomicU32,
         watchdog: Parker,
     }
@@ -92,15 +92,16 @@ fn the_watchdog_sees_what_is_registered_with_a_lost_worker() {
     });
 }
 
-/// The thread slot of a lost worker: whether the worker's token is there, for one thread to take.
+/// The thread slot of a lost worker, with the worker's token unless a thread has taken it.
 struct ThreadSlot {
     idle: Idle,
     has_token: Mutex<bool>,
 }
 
-/// Does what `MultiThread::start_thread` does if no thread can be started.
+/// Takes the steps of `MultiThread::start_thread` when no thread can be started.
 ///
-/// `Ok` means that the worker's thread has taken the token back. It is woken, and counts as a searcher.
+/// `Ok` means that the worker's thread has taken the token back. The worker is woken, and counts as
+/// a searcher.
 fn try_to_start(
     slot: &ThreadSlot,
     worker: usize,
@@ -114,8 +115,8 @@ fn try_to_start(
 }
 
 /// A thread takes its lost worker back, while a pusher wakes that worker and fails to start a
-/// thread for it. Catches a worker that is awake and on the list of sleepers, and a searcher that
-/// is counted but does not exist. Such counts would keep workers asleep for good.
+/// thread for it. Catches a worker that is awake but still on the list of sleepers, and a searcher
+/// that is counted but does not exist. Such counts would keep workers asleep forever.
 #[test]
 fn a_worker_is_taken_back_while_no_thread_starts_for_it() {
     model(6, || {

@@ -1,6 +1,6 @@
-//! Models of shutdown: the last thread drops what is left, however late another thread comes with a
-//! task. The threads here take the steps of `MultiThread::{while_active, leave}`, of the watchdog's
-//! rescue and of `block_in_place`.
+//! Loom models of shutdown: the last thread drops all remaining tasks, however late another thread
+//! queues a task. The threads here take the steps of `MultiThread::{while_active, leave}`, of the
+//! watchdog's rescue and of `block_in_place`.
 
 use crate::scheduler::multi_thread::shutdown::{GateExit, ShutdownGate};
 use crate::sys::sync::{Mutex, thread};
@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 struct ModelScheduler {
     shutdown_gate: ShutdownGate,
-    /// A worker's queue, from which the watchdog may take.
+    /// A worker's queue, from which the watchdog may take tasks.
     ring: Mutex<usize>,
-    /// `None` if it is closed.
+    /// The injector; `None` if it is closed.
     injector: Mutex<Option<usize>>,
     /// The results. Not part of the model.
     cancelled: AtomicUsize,
@@ -30,7 +30,7 @@ impl ModelScheduler {
         })
     }
 
-    /// As `MultiThread::drop_tasks`.
+    /// Takes the steps of `MultiThread::drop_tasks`.
     fn drop_tasks(&self) {
         let ring = std::mem::take(&mut *self.ring.lock());
         let injected = self.injector.lock().take().unwrap_or(0);
@@ -59,12 +59,12 @@ impl ModelScheduler {
         self.detach();
     }
 
-    /// As a visit of the watchdog.
+    /// Takes the steps of a visit of the watchdog.
     fn rescue(&self) {
         if !self.shutdown_gate.try_attach() {
             return;
         }
-        // As `MultiThread::while_active`.
+        // Same steps as `MultiThread::while_active`.
         if self.shutdown_gate.try_activate() {
             let moved = std::mem::take(&mut *self.ring.lock());
             // SHUTDOWN-1: this thread is active, so the injector is open.
@@ -74,7 +74,7 @@ impl ModelScheduler {
         self.detach();
     }
 
-    /// As the end of a poll that has blocked in place and requeues its task.
+    /// Takes the steps at the end of a poll that has blocked in place and requeues its task.
     fn requeue(&self) {
         let mut injector = self.injector.lock();
         match injector.as_mut() {
@@ -119,7 +119,7 @@ fn a_poll_that_blocks_in_place_requeues_after_the_others_left() {
 }
 
 /// A poll that blocks in place while the runtime closes gets no other thread for its core, and
-/// deactivates itself. The other worker leaves meanwhile. Catches a count that is given up twice or
+/// deactivates itself, while the other worker leaves. Catches a count that is released twice or
 /// never.
 #[test]
 fn a_poll_that_blocks_in_place_while_the_runtime_closes_deactivates() {

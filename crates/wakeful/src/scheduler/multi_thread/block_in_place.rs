@@ -1,9 +1,9 @@
 //! `block_in_place`: a worker's thread may block, because another thread takes over its core.
 //!
 //! The blocking thread gives its [`WorkerToken`] to a new thread and stays in its poll without a
-//! core. When the poll ends, the thread ends too. If no thread can be started, the worker is *lost*
-//! ([`lost_workers`](super::lost_workers)). The blocking thread takes it back after its closure,
-//! unless another thread already has.
+//! core. When the poll ends, the blocking thread exits. If no thread can be started, the worker is
+//! *lost* ([`lost_workers`](super::lost_workers)), and the blocking thread takes it back after its
+//! closure, unless another thread already has.
 
 use crate::scheduler::multi_thread::core::WorkerToken;
 use crate::scheduler::multi_thread::lost_workers::Reclaimed;
@@ -16,9 +16,9 @@ use std::ptr::{self, NonNull};
 /// Runs `f`, which may block, while another thread takes over the worker's core.
 ///
 /// If the calling thread holds no core, or is not in a poll, this just runs `f`. Outside a poll, in
-/// a callback of the user, the worker needs its core afterwards.
+/// a user callback, the worker needs its core afterwards.
 ///
-/// The thread is not active meanwhile (SHUTDOWN-4): if the runtime closes, what `f` waits for ends.
+/// The thread is not active during `f` (SHUTDOWN-4): if the runtime closes, the waits of `f` end.
 pub(crate) fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
     /// Restores whether this thread's scheduler wakes deferred wakers.
     struct Restore(bool);
@@ -41,8 +41,9 @@ pub(crate) fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
     context::without_budget(f)
 }
 
-/// A worker that was lost while its thread blocks in place. The thread takes it back when this is
-/// dropped, unless another thread has.
+/// A worker that was lost while its thread blocks in place.
+///
+/// On drop, the thread takes the worker back, unless another thread has.
 struct LostCore<'a> {
     worker: &'a Worker,
     index: usize,
@@ -59,7 +60,7 @@ impl Drop for LostCore<'_> {
             poll_watch.set_running(running.map_or(ptr::null_mut(), NonNull::as_ptr));
             worker.set_token(token);
             worker.scheduler.detach();
-            // As a worker that wakes up: this poll may block again.
+            // Needed as for a worker that wakes up, because this poll may block again.
             worker.scheduler.base.wake_watchdog_if_asleep();
         }
     }
@@ -70,14 +71,14 @@ fn hand_off_core(worker: &Worker, token: WorkerToken) -> Option<LostCore<'_>> {
     let index = token.0;
     let poll_watch = &worker.scheduler.workers[index].poll_watch;
     worker.scheduler.attach_again();
-    // The other thread starts with a round of its own.
+    // The other thread starts with a new round.
     worker.scheduler.cores[index].next_round(&worker.scheduler);
     let running = poll_watch.running();
     worker.in_place_poll.set(running);
     worker.scheduler.in_place_polls.lock().extend(running.map(|cell| cell.addr().get()));
     poll_watch.clear_running();
     let (_, token) = worker.scheduler.launch(token).err()?;
-    // The system refuses a thread, or the runtime closes.
+    // The thread could not be started, or the runtime closes.
     worker.scheduler.lose_thread(token);
     Some(LostCore { worker, index, running })
 }

@@ -1,8 +1,8 @@
-//! Stations 3 and 4: the core of a worker. It is what makes a thread a worker.
+//! Stations 3 and 4: the core of a worker, which makes a thread a worker.
 //!
-//! Tasks come in from [`worker`](super::worker) and from wakers that fire on the worker's thread.
-//! They leave through [`WorkerCore::next_task`]. [`maintenance`](super::maintenance) has what a
-//! worker does between rounds of polls.
+//! Tasks enter from [`worker`](super::worker) and from wakers that fire on the worker's thread.
+//! They leave through [`WorkerCore::next_task`]. [`maintenance`](super::maintenance) has the work
+//! between rounds of polls.
 
 use crate::driver::clock::clock_ns::ClockNs;
 use crate::queue::{lifo_slot, ring};
@@ -20,42 +20,42 @@ use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::time::Duration;
 
-/// How often in a row the LIFO slot goes before the ring.
+/// The number of consecutive polls from the LIFO slot before the ring is served.
 const MAX_LIFO_STREAK: u32 = 3;
 
 /// The right to be the worker with this index. There is one token per worker.
 ///
-/// It moves to another thread when the worker's own thread blocks in place.
+/// The token moves to another thread when the worker's own thread blocks in place.
 #[derive(Debug)]
 pub(crate) struct WorkerToken(pub(crate) usize);
 
-/// The core of a worker: the owner's ends of its queues, and what the worker has measured.
+/// The core of a worker: the owner's ends of its queues, and the worker's measurements.
 ///
 /// - CORE-1. Only the thread that holds the worker's [`WorkerToken`] touches a core. After the last
-///   thread has left the scheduler, the thread that closes it does.
+///   thread has left the scheduler, the thread that closes the scheduler does.
 #[repr(align(128))]
 pub(crate) struct WorkerCore {
     pub(crate) index: usize,
     pub(crate) ring: ring::Owner,
     pub(crate) lifo_slot: lifo_slot::Owner,
     pub(crate) arena: Cell<*const Arena>,
-    /// What other threads see of this worker. The scheduler owns both, core and shared state.
+    /// The worker's shared state. The scheduler owns both the core and the shared state.
     shared: Cell<*const WorkerShared>,
     pub(crate) thread: ThreadCore,
-    /// The worker counts as a searcher (`idle`).
+    /// Whether the worker counts as a searcher (`idle`).
     pub(crate) searching: Cell<bool>,
     lifo_streak: Cell<u32>,
-    /// How many tasks may wait in the ring before another worker is woken.
+    /// The number of tasks that may wait in the ring before another worker is woken.
     pub(crate) wake_threshold: Cell<u32>,
     /// The threshold while timers fire or the driver is polled, and in the round after that.
     pub(super) io_wake_threshold: Cell<u32>,
-    /// Timers have fired since this worker last parked.
+    /// Whether timers have fired since this worker last parked.
     pub(crate) timers_fired: Cell<bool>,
-    /// Tasks that yielded since the driver was last polled for them.
+    /// The number of tasks that yielded since the driver was last polled for them.
     pub(crate) yielded: Cell<u32>,
-    /// The number of this worker's threads in a row that failed before their loop began.
+    /// The number of consecutive threads of this worker that failed before their loop began.
     pub(crate) failed_starts: Cell<u32>,
-    /// The thread of this worker ends because `on_thread_park` has panicked.
+    /// Whether the worker's thread is exiting because `on_thread_park` panicked.
     pub(crate) has_failed_to_park: Cell<bool>,
     /// No thread is started for this worker before this time.
     pub(crate) retry_at: Cell<Duration>,
@@ -64,9 +64,9 @@ pub(crate) struct WorkerCore {
     pub(super) round_activity: Cell<u32>,
     /// The number of polls when the worker last took a task from the injector out of fairness.
     injector_activity: Cell<u32>,
-    /// The next poll is timed, or a wake-up is marked.
+    /// Whether the next poll is timed, or a wake-up is marked.
     pub(crate) is_sampling: Cell<bool>,
-    /// The polls of the last round, until the next one starts.
+    /// The number of polls of the last round, until the next round starts.
     pub(super) last_polls: Cell<u32>,
 }
 
@@ -111,7 +111,7 @@ impl WorkerCore {
     ///
     /// # Safety
     ///
-    /// `shared` stays at its address for as long as the core lives.
+    /// `shared` must stay at its address while the core lives.
     pub(crate) unsafe fn init(&self, allocator: Allocator, shared: &WorkerShared) {
         self.arena.set(allocator.arena());
         self.thread.allocator.set(Some(allocator));
@@ -120,7 +120,7 @@ impl WorkerCore {
 
     #[inline]
     pub(crate) fn shared(&self) -> &WorkerShared {
-        // SAFETY: set by `init`, and alive by its contract.
+        // SAFETY: the pointer is set by `init`, and stays valid by the contract of `init`.
         unsafe { &*self.shared.get() }
     }
 
@@ -137,7 +137,7 @@ impl WorkerCore {
         origin: Origin,
     ) -> (NonNull<Header>, u64) {
         // SAFETY: the thread that holds the token owns the allocator (CORE-1), as the arena's rule
-        // for allocations asks.
+        // for allocations requires.
         unsafe { (*self.arena.get()).allocate(class, ids, origin) }
     }
 
@@ -184,7 +184,7 @@ impl WorkerCore {
         }
     }
 
-    /// Recomputes whether a poll has something to sample.
+    /// Recomputes whether the next poll may take a sample.
     pub(crate) fn update_sampling(&self) {
         self.is_sampling.set(self.thread.sample_weight.get() != 0 || self.thread.probe.is_marked());
     }
@@ -196,7 +196,7 @@ impl WorkerCore {
         self.thread.probe.finish(task, now, &self.shared().metrics);
     }
 
-    /// Steals tasks of another worker. Returns the first; the others go to this worker's ring.
+    /// Steals tasks of another worker. Returns the first task, and puts the others into this worker's ring.
     pub(crate) fn try_steal(
         &self,
         scheduler: &MultiThread,
@@ -254,7 +254,7 @@ impl WorkerCore {
         queued.or_else(|| self.take_injected(scheduler))
     }
 
-    /// Takes a fair share of the injector's tasks. Returns the first; the others go to the ring.
+    /// Takes a fair share of the injector's tasks. Returns the first, and puts the others into the ring.
     pub(crate) fn take_injected(&self, scheduler: &MultiThread) -> Option<Runnable> {
         let free_slots = self.ring.free_slots() as usize;
         let workers = scheduler.workers.len();
@@ -274,17 +274,17 @@ impl WorkerCore {
         Some(first)
     }
 
-    /// Looks for tasks that go before those in the ring, which have all yielded.
+    /// Looks for tasks to run before the tasks in the ring, which have all yielded.
     ///
-    /// These are tasks in the injector, and tasks that only a driver knows, of this worker or of
-    /// another one.
+    /// These are tasks in the injector, and tasks that a driver of this or another worker is about
+    /// to wake.
     fn take_before_yielded(&self, scheduler: &MultiThread) -> Option<Runnable> {
         self.yielded.set(0);
         self.shared().poll_watch.clear_running();
         let yielded = self.ring.len();
         let injected = self.take_injected(scheduler);
         let own = self.poller(scheduler).map_or(0, |poller| self.poll_io(poller, NO_WAIT));
-        // Without other work, this worker may as well serve another one's driver.
+        // Without other work, this worker can serve another worker's driver.
         if injected.is_none()
             && own == 0
             && let Some(other) = self.random_other(scheduler)
@@ -301,7 +301,7 @@ impl WorkerCore {
         let has_others_behind = self.ring.len() > yielded;
         if has_others_behind && yielded <= MAX_REQUEUED {
             for _ in 0..yielded {
-                // Thieves may have taken some.
+                // Thieves may have taken some tasks.
                 let Some(task) = self.ring.pop() else { break };
                 self.push(scheduler, task);
             }

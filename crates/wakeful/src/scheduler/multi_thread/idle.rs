@@ -1,21 +1,23 @@
-//! Station 6: the sleep protocol. Decides which worker searches, which one sleeps, and which one is
-//! woken.
+//! Station 6: the sleep protocol, which decides which workers search, sleep and are woken.
 //!
 //! A sleeping worker is woken only for work that no other worker is about to find. A wake-up costs
-//! microseconds, and a worker that is woken for nothing needs some more to fall asleep again.
+//! microseconds, and a worker that is woken without need spends even more to fall asleep again.
 //!
-//! Actors. *Pushers* put a task where other workers can find it (the injector, a ring) and then
-//! call [`Idle::claim_sleeper`]. *Searchers* are workers without work that check every queue. No
-//! worker starts to search while half of all workers do. *Sleepers* are on the list of sleepers, and
-//! parked or about to park.
+//! Actors:
 //!
-//! One word holds both counts, so one load tells whether no worker searches and one sleeps. The
-//! steps that matter are SeqCst, so they have one order.
+//! - *Pushers* put a task where other workers can find it (the injector, a ring) and then call
+//!   [`Idle::claim_sleeper`].
+//! - *Searchers* are workers without work that check every queue. No worker starts to search while
+//!   half of all workers do.
+//! - *Sleepers* are on the list of sleepers, and parked or about to park.
+//!
+//! One word holds the counts of searchers and sleepers, so one load shows whether no worker
+//! searches and at least one sleeps. The steps that matter are SeqCst, so they have one order.
 //!
 //! A pusher:
 //! - SLEEP-1. pushes the task;
 //! - SLEEP-2. loads the word;
-//! - SLEEP-3. if no worker searches and one sleeps, wakes one.
+//! - SLEEP-3. if no worker searches and a worker sleeps, wakes one.
 //!
 //! A worker that runs out of work:
 //! - SLEEP-4. announces its sleep: searching - 1, sleeping + 1, in one step;
@@ -26,20 +28,20 @@
 //! checked that queue and goes to sleep. It cannot happen:
 //! - If SLEEP-4 comes before SLEEP-2, the pusher sees the new counts and wakes a sleeper.
 //! - If SLEEP-2 comes before SLEEP-4, then SLEEP-1 comes before SLEEP-5, and the last searcher to
-//!   go to sleep sees the task. Only that one has to check. If an earlier searcher goes to sleep,
-//!   another one is left that has its own SLEEP-4 still ahead.
+//!   go to sleep sees the task. Only the last searcher has to check: when an earlier searcher goes
+//!   to sleep, another one remains whose SLEEP-4 is still to come.
 //!
 //! A searcher that finds work calls [`Idle::found_work`]. If it was the last searcher, it takes
-//! over the pushers' duty. It checks whether there is more work, and wakes one more worker if so.
-//! Pushers that pushed while it searched relied on it.
+//! over the duty of the pushers that relied on it while it searched: it checks for more work, and
+//! wakes one more worker if it finds some.
 //!
-//! A worker's pushes to its own ring need less. The worker is awake and will reach the task itself,
-//! so a skipped wake-up only loses parallelism for a short time, never the task. That is why
-//! workers may skip it for short backlogs.
+//! Pushes of a worker to its own ring may skip the wake-up for short backlogs. The worker is awake
+//! and will reach the task itself, so skipping only loses parallelism for a short time, never the
+//! task.
 //!
-//! A woken worker starts as a searcher, and the waking thread counts it as one. So two pushers
-//! don't wake two workers for one task. Other pushers rely on that searcher at once. So if the
-//! worker has no thread and gets none, the next sleeper becomes the searcher in its place
+//! A woken worker starts as a searcher, and the waking thread counts it as one, so that two pushers
+//! don't wake two workers for one task. Other pushers rely on that searcher at once. If no thread
+//! can be started for the worker, the next sleeper becomes the searcher in its place
 //! ([`Idle::choose_other`]). (Model: `models/idle.rs`.)
 
 use crate::sys::spin_lock::SpinUnlessModel;
@@ -49,25 +51,25 @@ const SEARCHING_ONE: u32 = 1;
 const SLEEPING_ONE: u32 = 1 << 16;
 const SEARCHING_MASK: u32 = SLEEPING_ONE - 1;
 
-/// The largest number of workers that the counts can hold.
+/// The maximum number of workers that the counts can hold.
 pub(crate) const MAX_WORKERS: usize = SEARCHING_MASK as usize;
 
-/// The searching and sleeping workers.
+/// The counts of searching and sleeping workers, and the list of sleepers.
 ///
-/// The alignment keeps it two cache lines away from data that changes more often: workers read it
-/// with every push.
+/// The alignment keeps the counts two cache lines away from data that changes more often, because
+/// workers read them with every push.
 #[repr(align(128))]
 pub(crate) struct Idle {
-    /// Searching workers in the low half, sleeping ones in the high half.
+    /// The number of searching workers in the low half, of sleeping workers in the high half.
     counts: AtomicU32,
-    /// The sleeping workers. The worker at the end is woken first: it fell asleep last, so its caches
-    /// are the warmest. A worker without a thread that can be started is put at the front. The
-    /// capacity is enough for all workers from the start.
+    /// The sleeping workers. The worker at the end is woken first, because it fell asleep last and
+    /// its caches are the warmest. A worker whose thread cannot be started is put at the front. The
+    /// initial capacity is enough for all workers.
     sleepers: SpinUnlessModel<Vec<usize>>,
     workers: u32,
 }
 
-/// What a worker has to do after it announced its sleep.
+/// The duty of a worker that has announced its sleep.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BeforeParking {
@@ -94,14 +96,15 @@ impl Idle {
         counts & SEARCHING_MASK == 0 && counts >= SLEEPING_ONE
     }
 
-    /// Returns whether a push would have to wake a worker. It is one load.
+    /// Returns whether a push would have to wake a worker, with a single load.
     #[inline]
     pub(crate) fn may_wake(&self) -> bool {
         Self::needs_wake(self.counts.load(SeqCst))
     }
 
-    /// Chooses the sleeper to wake for work that was just pushed, if any (SLEEP-2, SLEEP-3). It
-    /// counts as a searcher from here on.
+    /// Chooses the sleeper to wake for work that was just pushed, if any (SLEEP-2, SLEEP-3).
+    ///
+    /// From then on, the sleeper counts as a searcher.
     pub(crate) fn claim_sleeper(&self) -> Option<usize> {
         if !self.may_wake() {
             return None;
@@ -126,8 +129,8 @@ impl Idle {
         true
     }
 
-    /// Ends a search that found work. Returns true if it was the last searcher, which then has to
-    /// check whether there is more.
+    /// Ends a search that found work. Returns true to the last searcher, which must then check for
+    /// more work.
     #[must_use]
     pub(crate) fn found_work(&self) -> bool {
         let before = self.counts.fetch_sub(SEARCHING_ONE, SeqCst);
@@ -146,21 +149,21 @@ impl Idle {
             list(sleepers);
             self.counts.fetch_add(change, SeqCst)
         });
-        // A worker that was not a searcher has not checked the queues, so it does that now unless
-        // another worker searches.
+        // A worker that was not a searcher has not checked the queues, so it must check them now
+        // unless another worker searches.
         let others = (before & SEARCHING_MASK) - u32::from(searching);
         if others == 0 { BeforeParking::SearchAgain } else { BeforeParking::Park }
     }
 
-    /// Takes the worker off the list of sleepers, because it found work or was not woken through
-    /// the list.
+    /// Removes a worker that found work, or was not woken through the list, from the list of
+    /// sleepers.
     ///
-    /// Returns false if another thread has chosen the worker meanwhile. Then it counts as a
+    /// Returns false if another thread has already chosen the worker, which then counts as a
     /// searcher.
     #[must_use]
     pub(crate) fn cancel_sleep(&self, worker: usize) -> bool {
         self.sleepers.with(|sleepers| {
-            // A worker that wakes up by itself is most likely the last that fell asleep.
+            // A worker that wakes up by itself is most likely the last one that fell asleep.
             if sleepers.pop_if(|last| *last == worker).is_none() {
                 let Some(at) = sleepers.iter().position(|&sleeper| sleeper == worker) else {
                     return false;
@@ -175,9 +178,9 @@ impl Idle {
     /// Chooses another sleeper in place of a worker that cannot be woken.
     ///
     /// The worker goes to the front of the list, to be woken last. The next sleeper counts as the
-    /// searcher in its place. Returns `None` if every sleeper is in `tried`; then no worker searches.
-    /// This is decided under the lock under which others fall asleep, so no worker relies on a
-    /// searcher that does not exist.
+    /// searcher in its place. Returns `None` if every sleeper is in `tried`; then no worker
+    /// searches. Workers fall asleep under the same lock, so no worker relies on a searcher that
+    /// does not exist.
     #[must_use]
     pub(crate) fn choose_other(&self, worker: usize, tried: &mut Vec<usize>) -> Option<usize> {
         tried.push(worker);
@@ -191,8 +194,7 @@ impl Idle {
         })
     }
 
-    /// Puts a worker that was awake and has lost its thread at the front of the list, to be woken
-    /// last.
+    /// Puts an awake worker that has lost its thread at the front of the list, to be woken last.
     pub(crate) fn lose(&self, worker: usize, searching: bool) -> BeforeParking {
         self.fall_asleep(searching, |sleepers| sleepers.insert(0, worker))
     }

@@ -1,31 +1,32 @@
-//! Workers that have lost their thread: other threads serve their drivers until a new thread starts.
+//! Workers that have lost their thread; other threads serve their drivers until a new thread
+//! starts.
 //!
-//! A worker is *lost* if its thread ends or blocks in place, and no thread can be started instead.
-//! The kernel refuses a thread, or a callback of the user panics. The [`WorkerToken`] of a lost worker
-//! is in its thread slot (`WorkerThread::NotStarted`). The next wake-up of the worker tries to start a
-//! thread again. A thread that blocks in place takes the token back when its closure has ended.
+//! A worker is *lost* if its thread exits or blocks in place and no thread can replace it, because
+//! the kernel refuses a thread or a user callback panics. The [`WorkerToken`] of a lost worker is
+//! in its thread slot (`WorkerThread::NotStarted`). The next wake-up of the worker tries to start a
+//! thread again. A thread that blocks in place takes the token back when its closure returns.
 //!
-//! Timers and descriptors that are registered with a lost worker stay there. Its driver is polled by
+//! Timers and descriptors of a lost worker stay registered with it. Its driver is polled by
 //!
 //! - sleeping workers, which wake up for it,
-//! - busy workers, between two rounds of their own,
+//! - busy workers, between two of their own rounds,
 //! - the watchdog with each visit; it also waits in the lost worker's poller (`watchdog::rescue`), so
 //!   no other helper has to wake up for descriptors,
 //! - threads in `block_on`, because there may be neither another worker nor a watchdog.
 //!
-//! These are the *helpers*. A helper computes how long it may sleep from the timers and sources of
-//! lost workers. Two events shorten that time: a worker is lost, or something is registered with a
-//! lost worker.
+//! These are the *helpers*. From the timers and sources of lost workers, a helper computes how long
+//! it may sleep. Two events shorten that time: a worker is lost, or a timer or descriptor is
+//! registered with a lost worker.
 //!
 //! - LOST-1. The losing thread sets `is_lost` and the count, and then wakes all helpers.
-//! - LOST-2. A registering thread registers, and then reads `is_lost`. If it is set, it wakes all
-//!   helpers.
+//! - LOST-2. A registering thread registers, and then reads `is_lost`. If the flag is set, the
+//!   thread wakes all helpers.
 //! - LOST-3. A helper reads the count and `is_lost`, then the timers and sources, and then parks.
 //!
-//! The race to fear: something is registered that no helper wakes up for. It cannot happen: all
-//! accesses are SeqCst. If the registering thread reads `is_lost` as unset, the store of LOST-1 comes
-//! later, so the helpers that it wakes see the registration. If it reads it as set, it wakes them
-//! itself. A helper that is about to park finds the token (`sys::park`). (Model:
+//! The race to fear: no helper wakes up for a new registration. It cannot happen: all accesses are
+//! SeqCst. If the registering thread reads `is_lost` as unset, the store of LOST-1 comes later, so
+//! the helpers that LOST-1 wakes see the registration. If it reads `is_lost` as set, it wakes the
+//! helpers itself. A helper that is about to park finds the token (`sys::park`). (Model:
 //! `models/lost_workers.rs`.)
 
 use crate::scheduler::block_on::BlockOnGuard;
@@ -41,18 +42,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::Duration;
 
-/// How often helpers poll a lost worker's descriptors if no watchdog waits for them.
+/// The interval at which helpers poll a lost worker's descriptors if no watchdog waits for them.
 const HELP_INTERVAL: Duration = Duration::from_millis(DRIVER_OVERDUE_MS as u64);
 
-/// The number of panics of `on_thread_start` in a row after which a worker is lost.
+/// The number of consecutive panics of `on_thread_start` after which a worker is lost.
 const MAX_FAILED_STARTS: u32 = 8;
-/// How long no thread is started for a worker that has failed [`MAX_FAILED_STARTS`] times.
+/// The delay before another start for a worker that has failed [`MAX_FAILED_STARTS`] times.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Counts the workers that have lost their thread.
 pub(crate) struct LostWorkers {
     count: AtomicUsize,
-    /// Workers whose threads have failed [`MAX_FAILED_STARTS`] times in a row.
+    /// The number of workers whose threads have failed [`MAX_FAILED_STARTS`] times in a row.
     failing: AtomicUsize,
 }
 
@@ -77,7 +78,8 @@ pub(crate) enum Reclaimed {
 }
 
 impl MultiThread {
-    /// Marks a worker as lost: its thread ends or blocks in place, and no other thread can be started.
+    /// Marks a worker as lost: its thread exits or blocks in place, and no other thread can be
+    /// started.
     ///
     /// If the runtime shuts down, the worker leaves the scheduler instead.
     pub(crate) fn lose_thread(&self, token: WorkerToken) {
@@ -91,7 +93,7 @@ impl MultiThread {
             self.injector.push_batch(queued);
         }
         let mut thread = shared.thread.lock();
-        // Under the lock: the closing thread sets this before it reads the thread slot.
+        // Read under the lock: the closing thread sets this before it reads the thread slot.
         if self.base.is_closing() {
             drop(thread);
             return self.leave();
@@ -101,7 +103,8 @@ impl MultiThread {
             self.lost.count.fetch_add(1, SeqCst); // LOST-1
         }
         *thread = WorkerThread::NotStarted(token);
-        // Under the lock: a thread that wakes or reclaims the worker sees both stores or neither.
+        // Called under the lock: a thread that wakes or reclaims the worker sees both stores or
+        // neither.
         let before = self.idle.lose(index, searching);
         drop(thread);
         if before == BeforeParking::SearchAgain && self.is_work_anywhere() {
@@ -110,7 +113,7 @@ impl MultiThread {
         self.wake_helpers();
     }
 
-    /// Takes a worker back for a thread that has blocked in place, if the worker is still lost.
+    /// Takes a worker back for a thread that blocked in place, if the worker is still lost.
     pub(crate) fn reclaim(&self, index: usize, parker: &Arc<Parker>) -> Reclaimed {
         let shared = &self.workers[index];
         let mut thread = shared.thread.lock();
@@ -121,14 +124,14 @@ impl MultiThread {
                 return Reclaimed::No;
             }
         };
-        // If it was chosen to be woken, it counts as a searcher.
+        // If the worker was chosen to be woken, it counts as a searcher.
         self.cores[index].searching.set(!self.idle.cancel_sleep(index));
         shared.metrics.mark_awake();
         self.mark_found(shared);
         Reclaimed::Yes(token)
     }
 
-    /// Resets the failed starts of a worker, and its lost mark: `on_thread_start` has returned.
+    /// Resets a worker's failed starts and lost mark, after `on_thread_start` has returned.
     pub(crate) fn mark_started(&self, index: usize) {
         let core = &self.cores[index];
         if core.failed_starts.replace(0) >= MAX_FAILED_STARTS {
@@ -144,16 +147,17 @@ impl MultiThread {
         }
     }
 
-    /// Replaces a thread that has ended by a panic in a callback of the user.
+    /// Replaces a thread that exits because a user callback panicked.
     ///
-    /// After [`MAX_FAILED_STARTS`] panics in a row the worker is lost. If that has happened to all
-    /// workers, the runtime shuts down. After a panic of `on_thread_park` the worker is lost until the
-    /// next wake-up. It has no work, and a thread that is started at once would park and panic again.
+    /// After [`MAX_FAILED_STARTS`] panics in a row the worker is lost. If that happens to all
+    /// workers, the runtime shuts down. After a panic of `on_thread_park` the worker is lost until
+    /// the next wake-up: it has no work, and a new thread would park at once and panic again.
     pub(crate) fn thread_failed(&self, token: WorkerToken) {
         let core = &self.cores[token.0];
         if core.has_failed_to_park.replace(false) {
             self.lose_thread(token);
-            // The worker is on the list of sleepers now. A task that came before that woke no thread.
+            // The worker is now on the list of sleepers. A task that was queued before woke no
+            // thread.
             if self.is_work_anywhere() {
                 self.notify();
             }
@@ -180,13 +184,13 @@ impl MultiThread {
         }
     }
 
-    /// Returns whether tasks wait in the injector or in a ring, where any worker finds them.
+    /// Returns whether tasks wait in the injector or in a ring, where any worker can find them.
     pub(crate) fn is_work_anywhere(&self) -> bool {
         !self.injector.is_empty() || self.workers.iter().any(|shared| !shared.ring.is_empty())
     }
 
-    /// Returns the worker whose driver serves threads that are not workers: the first that has a
-    /// running thread, or worker 0.
+    /// Returns the worker whose driver serves other threads: the first with a running thread, or
+    /// worker 0.
     pub(crate) fn first_served(&self) -> usize {
         if !self.lost.is_any() {
             return 0;
@@ -198,7 +202,7 @@ impl MultiThread {
         self.workers.iter().position(is_served).unwrap_or(0)
     }
 
-    /// Returns whether a worker has a thread, or gets one that is being started.
+    /// Returns whether any worker has a thread, or a thread that is being started.
     pub(crate) fn has_helper(&self) -> bool {
         let has_thread = |shared: &WorkerShared| {
             !shared.is_lost.load(SeqCst)
@@ -215,20 +219,21 @@ impl MultiThread {
         self.base.notify_progress();
     }
 
-    /// Polls the drivers of lost workers. Returns after how long the caller has to do so again; `None`
-    /// means not before it is woken.
+    /// Polls the drivers of lost workers, on behalf of a worker or a thread in `block_on`.
+    ///
+    /// Returns after how long the caller must do so again; `None` means not before it is woken.
     #[cold]
     pub(crate) fn help_lost(&self) -> Option<Duration> {
-        // Another thread that is the watchdog waits for their sources. The calling thread may be the
-        // watchdog itself: a report hook may call `block_on`.
+        // A watchdog on another thread waits for the sources of lost workers. But the calling
+        // thread may be the watchdog itself, because a report hook may call `block_on`.
         let polls_sources = !self.base.config.hooks.has_other_watchdog();
         self.poll_lost(polls_sources)
     }
 
-    /// Polls the drivers of lost workers. Returns after how long the caller has to do so again.
+    /// Polls the drivers of lost workers. Returns after how long the caller must do so again.
     ///
-    /// `polls_sources` says that no other thread waits for the sources of lost workers. Then the caller
-    /// has to return for these, not only for timers.
+    /// `polls_sources` says that no other thread waits for the sources of lost workers. Then the
+    /// caller must return for sources, not only for timers.
     pub(crate) fn poll_lost(&self, polls_sources: bool) -> Option<Duration> {
         let mut limit = None;
         for (index, shared) in self.workers.iter().enumerate() {
@@ -237,7 +242,7 @@ impl MultiThread {
                 limit = earlier(limit, self.next_help(shared, polls_sources));
             }
         }
-        // A task waits, and no worker has a thread. A thread may start now.
+        // A task waits, and no worker has a thread. Starting a thread may succeed now.
         if !self.injector.is_empty() && !self.has_helper() {
             self.notify();
             limit = earlier(limit, Some(HELP_INTERVAL * 5));
@@ -253,10 +258,10 @@ impl MultiThread {
         earlier(timer, (polls_sources && needs_poll()).then_some(HELP_INTERVAL))
     }
 
-    /// Parks a thread in `block_on`. Before that, it polls the drivers that no other thread polls.
+    /// Polls the drivers that no other thread polls, then parks a thread in `block_on`.
     ///
-    /// These are the drivers of lost workers. If the thread is a worker in a callback of the user, its
-    /// own driver is one too.
+    /// These are the drivers of lost workers. If the thread is a worker in a user callback, its own
+    /// driver is included.
     pub(crate) fn park_in_block_on(&self, block_on: &BlockOnGuard) {
         let own = worker::index(self);
         if own.is_none() && !self.lost.is_any() {
@@ -264,8 +269,8 @@ impl MultiThread {
         }
         let mut limit = self.help_lost();
         if let Some(own) = own {
-            // This thread is active, so nothing that it waits for is cancelled before it leaves
-            // (SHUTDOWN-4).
+            // This thread is active, so the waits of its callback are not cancelled before it
+            // leaves (SHUTDOWN-4).
             if self.base.is_closing() {
                 self.shut_drivers();
             }

@@ -1,6 +1,6 @@
-//! Stations 4 and 6: what a worker does once per round, between polls.
+//! Stations 4 and 6: the work of a worker once per round, between polls.
 //!
-//! It reads the clock, fires timers, polls its driver or that of a stuck worker, and updates
+//! The worker reads the clock, fires timers, polls its own driver or a stuck worker's, and updates
 //! metrics and estimates.
 
 use crate::driver::clock::clock_ns::ClockNs;
@@ -17,8 +17,8 @@ use std::time::Duration;
 /// The limit of a driver poll that does not wait.
 pub(super) const NO_WAIT: Option<Duration> = Some(Duration::ZERO);
 
-/// If an awake worker has not polled its driver for this time, another worker does it. The worker
-/// may be stuck in a poll, or the kernel has preempted its thread.
+/// The time after which another worker polls the driver of an awake worker, which may be stuck in a
+/// poll or preempted.
 pub(crate) const DRIVER_OVERDUE_MS: u32 = 2;
 
 /// The driver.
@@ -44,8 +44,8 @@ impl WorkerCore {
 
     /// Polls the driver of one other worker if it is overdue, and steals from that worker's ring.
     ///
-    /// The other worker is awake or lost. It may be stuck in a poll, or the kernel has preempted
-    /// its thread. The tasks that its driver wakes run here.
+    /// The other worker is lost, or awake but stuck in a poll or preempted. The tasks that its
+    /// driver wakes run here.
     fn poll_overdue_driver(&self, scheduler: &MultiThread) {
         let Some(other) = self.random_other(scheduler) else { return };
         let WorkerShared { metrics, driver_polled_ms, timers, poller, is_lost, .. } = other;
@@ -57,7 +57,7 @@ impl WorkerCore {
         }
         if is_lost.load(Relaxed) {
             // A lost worker has no thread that stores the time. If two threads poll its driver at
-            // once, either of them stores it.
+            // once, either may store it.
             driver_polled_ms.store(now.ms(), Relaxed);
         } else if metrics.is_asleep() {
             return;
@@ -69,16 +69,16 @@ impl WorkerCore {
         }
     }
 
-    /// Polls the poller of this worker or of another one. The tasks that it wakes go to this
-    /// worker's queues. Returns the number of events.
+    /// Polls this or another worker's poller, and puts the woken tasks into this worker's queues.
+    /// Returns the number of events.
     pub(crate) fn poll_io(&self, poller: &Poller, limit: Option<Duration>) -> usize {
         self.with_io_threshold(|| poller.poll(limit))
     }
 
     /// Waits in this worker's own poller.
     ///
-    /// While this worker was stuck, another thread may wait there. Then that thread is interrupted,
-    /// and the caller tries again.
+    /// If this worker was stuck, another thread may be waiting in the poller. Then that thread is
+    /// interrupted, and the caller must try again.
     pub(crate) fn wait_in_poller(
         &self,
         poller: &Poller,
@@ -109,7 +109,7 @@ impl WorkerCore {
         scheduler.workers[self.index].poller.get().filter(|poller| poller.needs_poll())
     }
 
-    /// Fires this worker's timers that are due at the start of the round, or shortly after. Returns
+    /// Fires this worker's timers that expire by the start of the round or shortly after. Returns
     /// whether any fired.
     pub(crate) fn fire_due_timers(&self, scheduler: &MultiThread) -> bool {
         let timers = &self.shared().timers;
@@ -141,7 +141,7 @@ impl WorkerCore {
         self.round_started.set(now);
         self.round_activity.set(poll_watch.activity());
         let polls = self.last_polls.take();
-        // A round without a poll, for example before a park, changes nothing.
+        // A round without a poll, for example before a park, is not counted.
         if polls > 0 {
             self.thread.start_sampling(now, polls, trace);
             self.update_sampling();
@@ -181,7 +181,7 @@ impl WorkerCore {
         let max = ring::CAPACITY / 2;
         let (threshold, io_threshold) = match scheduler.has_multiple_cpus {
             true => (estimator.wake_threshold(max), estimator.io_wake_threshold(max)),
-            // Another worker would only displace this one from the only CPU.
+            // On the only CPU, another worker would only displace this one.
             false => (u32::MAX, u32::MAX),
         };
         self.wake_threshold.set(threshold);

@@ -1,21 +1,21 @@
 //! The work-stealing scheduler: the state that its threads share.
 //!
-//! - [`worker`]: the loop of a worker thread. [`core`]: what makes a thread a worker.
-//! - [`maintenance`]: what a worker does between rounds of polls: clock, timers, driver, metrics.
-//! - [`park`]: the sleep of a worker. [`idle`]: the sleep protocol. Decides which worker searches,
-//!   sleeps and is woken.
+//! - [`worker`]: the loop of a worker thread. [`core`]: the state that makes a thread a worker.
+//! - [`maintenance`]: the work between rounds of polls: clock, timers, driver, metrics.
+//! - [`park`]: the sleep of a worker. [`idle`]: the sleep protocol, which decides which worker
+//!   searches, sleeps and is woken.
 //! - [`threads`]: starts, wakes and joins threads.
 //! - [`shutdown`]: decides which thread drops the tasks, and closes the scheduler.
-//! - [`block_in_place`]: gives a worker's core to another thread while its own blocks.
+//! - [`block_in_place`]: gives a worker's core to another thread while its own thread blocks.
 //! - [`lost_workers`]: workers without a thread, and the threads that serve their drivers.
 //! - [`spare_workers`]: extra threads while all workers are stuck.
 //!
-//! Where a task goes: a task that is woken or spawned on a worker goes into that worker's LIFO
-//! slot. The task that was there moves to the worker's ring. A task that is woken or spawned on any
-//! other thread goes to the injector. A task that yields goes to the end of its worker's ring.
+//! A task that is woken or spawned on a worker goes into that worker's LIFO slot, and the slot's
+//! previous task moves to the worker's ring. A task that is woken or spawned on any other thread
+//! goes to the injector. A task that yields goes to the end of its worker's ring.
 //!
-//! A worker can lose its thread: a callback panics, or the thread blocks in place, and the system
-//! refuses another thread. Such a worker is *lost* until a thread starts for it again. Its tasks
+//! A worker can lose its thread: a callback panics, or the thread blocks in place, and no other
+//! thread can be started. Such a worker is *lost* until a thread starts for it again. Its tasks
 //! move to the injector, and other threads poll its driver.
 
 pub(crate) mod block_in_place;
@@ -75,7 +75,7 @@ pub(crate) struct MultiThread {
     pub(crate) probe: InjectedProbe,
     shutdown_gate: ShutdownGate,
     pub(crate) lost: LostWorkers,
-    /// The process may run on more than one CPU.
+    /// Whether the process may run on more than one CPU.
     pub(crate) has_multiple_cpus: bool,
     threads: std::sync::Mutex<Threads>,
     /// Notified when a thread exits.
@@ -83,13 +83,13 @@ pub(crate) struct MultiThread {
     arenas: Box<[Arena]>,
     pub(crate) cores: Box<[WorkerCore]>,
     weak_self: Weak<Self>,
-    /// One reference for each arena that has cells which outlive the scheduler.
+    /// One reference for each arena with cells that outlive the scheduler.
     kept_alive: Mutex<Vec<Arc<Self>>>,
 }
 
-/// What other threads see of one worker.
+/// The state of one worker that other threads access.
 ///
-/// The alignment keeps it two cache lines away from its neighbours, because the worker writes to it
+/// The alignment keeps each worker's state two cache lines apart, because the worker writes to it
 /// with every poll.
 #[repr(align(128))]
 pub(crate) struct WorkerShared {
@@ -101,10 +101,10 @@ pub(crate) struct WorkerShared {
     /// Created when the first descriptor is registered.
     pub(crate) poller: OnceLock<Arc<Poller>>,
     pub(crate) metrics: WorkerMetrics,
-    /// When the worker last read the clock and polled its driver.
+    /// The time when the worker last read the clock and polled its driver.
     pub(crate) driver_polled_ms: AtomicU32,
     pub(crate) trace: TraceBuffer,
-    /// The worker has lost its thread, and other threads poll its driver (`lost_workers`).
+    /// Whether the worker has lost its thread, and other threads poll its driver (`lost_workers`).
     pub(crate) is_lost: AtomicBool,
     pub(crate) thread: Mutex<WorkerThread>,
 }
@@ -170,11 +170,12 @@ impl MultiThread {
         this
     }
 
-    /// Starts the first thread, after the hooks know their runtime: the thread enters it.
+    /// Starts the first thread, which enters the runtime; the hooks must already know their
+    /// runtime.
     ///
     /// # Errors
     ///
-    /// If no thread can be started. The scheduler is closed then.
+    /// Returns an error if no thread can be started; the scheduler is then closed.
     pub(crate) fn start(&self) -> io::Result<()> {
         let first = self.idle.claim_sleeper().expect("all workers start asleep");
         if let Err(error) = self.wake_worker(first, |error| error) {
@@ -227,8 +228,8 @@ impl MultiThread {
         }
     }
 
-    /// Records that a task is about to be pushed to the injector. If all workers sleep, its latency
-    /// is sampled.
+    /// Records that a task is about to be pushed to the injector. Samples its latency if all
+    /// workers sleep.
     #[inline]
     fn record_injected(&self, task: Runnable) -> Runnable {
         let task = self.base.observe_injected(task);
@@ -238,7 +239,7 @@ impl MultiThread {
         task
     }
 
-    /// Queues a task on this worker, or in the injector. If that is closed, calls `on_closed`.
+    /// Queues a task on this worker or in the injector. Calls `on_closed` if the injector is closed.
     #[inline]
     fn enqueue(&self, task: Runnable, on_closed: impl FnOnce(Runnable)) {
         let task = match worker::push_local(self, task) {
@@ -259,7 +260,7 @@ impl MultiThread {
         Ok(())
     }
 
-    /// Wakes a sleeping worker after a push, unless a worker searches (SLEEP-2, SLEEP-3).
+    /// Wakes a sleeping worker after a push, unless a worker is searching (SLEEP-2, SLEEP-3).
     #[inline]
     pub(crate) fn notify(&self) {
         if let Some(worker) = self.idle.claim_sleeper() {
@@ -267,10 +268,11 @@ impl MultiThread {
         }
     }
 
-    /// Wakes the chosen worker. If it has no thread and gets none, wakes the next sleeper instead.
+    /// Wakes the chosen worker. If no thread can be started for it, wakes the next sleeper instead.
     fn wake_chosen(&self, chosen: usize) {
         let (mut worker, mut tried) = (chosen, Vec::new());
-        // `Err(None)`: every worker that has a thread is awake, and searches before it sleeps.
+        // `Err(None)` means that every worker with a thread is awake, and searches before it
+        // sleeps.
         while let Err(Some(other)) =
             self.wake_worker(worker, |_| self.idle.choose_other(worker, &mut tried))
         {
@@ -278,8 +280,8 @@ impl MultiThread {
         }
     }
 
-    /// Returns whether no thread polls tasks of this scheduler, or of a local set in it, and no worker
-    /// has lost its thread.
+    /// Returns whether no worker is lost, and no thread polls tasks of this scheduler or its local
+    /// sets.
     pub(crate) fn are_all_parked(&self) -> bool {
         self.idle.all_asleep()
             && !self.lost.is_any()
@@ -287,9 +289,10 @@ impl MultiThread {
             && !self.base.has_local_sets()
     }
 
-    /// Tells a worker that its timers or sources have changed, so that it does not sleep too long.
+    /// Notifies a worker that its timers or sources have changed, so that it does not sleep too
+    /// long.
     ///
-    /// If the worker is lost, this tells the threads that serve its driver.
+    /// If the worker is lost, notifies the threads that serve its driver.
     pub(crate) fn notify_driver(&self, worker: usize) {
         if worker::index(self) == Some(worker) {
             return;
@@ -309,7 +312,7 @@ impl MultiThread {
 
     /// Returns the worker whose driver serves the calling thread.
     ///
-    /// A worker has its own. Any other thread uses the first worker that has a running thread.
+    /// A worker has its own driver. Any other thread uses the first worker with a running thread.
     pub(crate) fn driver_owner(&self) -> usize {
         worker::index(self).unwrap_or_else(|| self.first_served())
     }
@@ -329,7 +332,7 @@ impl MultiThread {
         self.arenas.iter().map(Arena::handed_out).sum()
     }
 
-    /// Calls `f` with each site where a worker has spawned tasks, and with their number.
+    /// Calls `f` with each site where workers spawned tasks, and the number of tasks.
     pub(crate) fn spawns_by_site(&self, f: &mut dyn FnMut(&'static Location<'static>, u64)) {
         self.arenas.iter().for_each(|arena| arena.spawns_by_site(&mut *f));
     }
@@ -357,7 +360,7 @@ impl Schedule for MultiThread {
         };
         match self.injector.push(task) {
             Ok(()) => self.notify(),
-            // In no queue, but in the arena: the closing thread may have found it there.
+            // The task is in no queue, but in the arena, where the closing thread may have found it.
             Err(task) => task.cancel_requeue(),
         }
     }

@@ -1,6 +1,6 @@
 //! Station 6: a worker without a task parks, in its poller if it has one.
 //!
-//! The sleep protocol, by which no wake-up is lost, is in [`idle`](super::idle).
+//! The sleep protocol, which prevents lost wake-ups, is in [`idle`](super::idle).
 
 use crate::driver::poller::Poller;
 use crate::scheduler::multi_thread::WorkerShared;
@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Worker {
-    /// Announces that this worker sleeps, searches once more, and sleeps if there is no work.
+    /// Announces that this worker sleeps, checks the queues once more, and sleeps if there is no
+    /// work.
     pub(super) fn park(&self, core: &WorkerCore, parker: &Parker) {
         core.timers_fired.set(false);
         core.next_round(&self.scheduler);
@@ -27,7 +28,7 @@ impl Worker {
         let before = idle.sleep(core.index, core.searching.replace(false));
         if before == BeforeParking::SearchAgain && self.scheduler.is_work_anywhere() {
             core.shared().metrics.count_cancelled_sleep();
-            // If a pusher has woken this worker meanwhile, it counts as a searcher already.
+            // If a pusher has already woken this worker, it counts as a searcher.
             if idle.cancel_sleep(core.index) {
                 core.searching.set(idle.start_searching());
             } else {
@@ -45,8 +46,8 @@ impl Worker {
 
     /// Calls the user's `on_thread_park`, if there is one.
     ///
-    /// It may block. So the worker has not announced its sleep yet, and is no searcher: no pusher
-    /// relies on it (SLEEP-3).
+    /// The callback may block. So the worker has not announced its sleep yet, and stops searching:
+    /// no pusher relies on it (SLEEP-3).
     fn call_on_thread_park(&self, core: &WorkerCore) {
         let Some(callback) = &self.scheduler.base.config.on_thread_park else { return };
         if core.searching.get() {
@@ -70,14 +71,13 @@ impl Worker {
         loop {
             let is_any_lost = self.scheduler.lost.is_any();
             let help = if is_any_lost { self.scheduler.help_lost() } else { None };
-            // The user's callback, or the events of the poller, may have woken tasks on this
-            // thread.
+            // The user's callback or the poller's events may have woken tasks on this thread.
             let is_timer_due = timers.next().is_some_and(|tick| clock.until(tick).is_zero());
             if is_timer_due || core.has_work() {
                 core.searching.set(!self.scheduler.idle.cancel_sleep(core.index));
                 break;
             }
-            // A timer that another thread registers after this leaves a token.
+            // If another thread registers a timer after this, it leaves a token.
             let limit = earlier(timers.next_wake_up().map(|tick| clock.until(tick)), help);
             if limit.is_some() {
                 self.slack.minimize();
@@ -105,7 +105,7 @@ impl Worker {
             let (at, took) = (fell_asleep.time(), woke_up.since(fell_asleep));
             trace.record(Entry { event: Event::Park, at, took, task: 0, spawned_at: None });
         }
-        // Spinning does not see the events of the poller.
+        // Spinning does not see the poller's events.
         if woken_by == WokenBy::Other {
             core.thread.record_sleep(woke_up.ns_since(fell_asleep));
         }
@@ -127,7 +127,7 @@ impl Worker {
     }
 }
 
-/// What ended a sleep.
+/// The cause of a worker's wake-up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WokenBy {
     /// A descriptor became ready.

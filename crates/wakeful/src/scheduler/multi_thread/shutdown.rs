@@ -1,20 +1,20 @@
-//! Shutdown of the work-stealing scheduler: decides which thread drops its tasks, and which one
-//! frees its memory.
+//! Shutdown of the work-stealing scheduler: decides which thread drops the tasks, and which one
+//! frees the memory.
 //!
-//! The runtime's owner starts it, or after a fatal error the first worker that sees the error. The
-//! closing thread sets `closing` and unparks all threads. Each worker leaves. The last one closes
-//! the injector and drops every future. Threads that block in place are not waited for until then,
-//! because they may wait for just that. The last thread of all drops what those have left behind
-//! and closes the arenas. A waker that fires meanwhile finds the injector closed and discards its
-//! task.
+//! The runtime's owner starts the shutdown, or, after a fatal error, the first worker that sees the
+//! error. The closing thread sets `closing` and unparks all threads. Each worker leaves. The last
+//! one closes the injector and drops every future. It does not wait for threads that block in
+//! place, because they may be waiting for those drops. The last thread of all drops the tasks that
+//! those threads left behind, and closes the arenas. A waker that fires meanwhile finds the
+//! injector closed and discards its task.
 //!
 //! [`ShutdownGate`] has two counts of threads. *Attached* threads may touch cells of the arenas.
 //! *Active* threads are attached and may also move tasks between queues.
 //!
 //! Actors: *workers* are active from the start. *Spare workers* are active while they may hold
 //! tasks. The *watchdog* is attached while it visits the scheduler, and active while it moves
-//! tasks. A thread that *blocks in place* passes its active count on to another thread, or gives it
-//! up. It stays attached until its poll has ended.
+//! tasks. A thread that *blocks in place* passes its active count to another thread, or gives the
+//! count up. It stays attached until its poll has ended.
 //!
 //! ```text
 //! diagram
@@ -26,34 +26,36 @@
 //! ```
 //!
 //! - SHUTDOWN-1. A thread that moves tasks between queues is active. The last thread to deactivate
-//!   closes the injector and drops its tasks and every other future. So no moved task is missed.
-//!   The watchdog that rescues tasks from a worker's ring puts them into an open injector, or is
-//!   the last active thread itself.
+//!   closes the injector and drops its tasks and every other future. So no moved task is missed: a
+//!   watchdog that rescues tasks from a worker's ring puts them into an open injector, or is the
+//!   last active thread itself.
 //! - SHUTDOWN-2. A thread that may touch a cell of the arenas is attached. The last thread to
-//!   detach drops what is left and closes the arenas. A poll that blocks in place may end after the
-//!   tasks were dropped and requeue its task. It finds the injector closed. It cancels the task
-//!   itself, unless the thread of SHUTDOWN-1 has found it in the arena. Then it detaches.
+//!   detach drops all remaining tasks and closes the arenas. A poll that blocks in place may end
+//!   after the tasks were dropped, and requeue its task. Its thread then finds the injector closed
+//!   and cancels the task, unless the thread of SHUTDOWN-1 has found the task in the arena. Then
+//!   the thread detaches.
 //! - SHUTDOWN-3. A count that has reached zero stays zero: no thread enters any more.
 //! - SHUTDOWN-4. No active thread runs foreign code that may wait: closures of `block_in_place`,
-//!   report hooks. That code may wait for a timer, a descriptor or a task of this runtime. These
+//!   report hooks. That code may wait for a timer, a descriptor or a task of this runtime. Such
 //!   waits end only after the last thread has deactivated. The callbacks `on_thread_start`,
 //!   `on_thread_park` and `on_thread_unpark` are the exception, because the worker needs its core
 //!   afterwards. For these, the thread in `block_on` closes the drivers itself
 //!   (`MultiThread::park_in_block_on`).
 //!
-//! The race to fear: a thread enters while the last one leaves. It cannot happen. Entering adds one
-//! to a count that is not zero, in one step. So either the leaving thread is not the last, or the
-//! entering thread finds zero and stays out. A thread attaches first. If it then cannot activate,
-//! it detaches again, and may be the last one by then. (Model: `models/shutdown.rs`.)
+//! The race to fear: a thread enters while the last one leaves. It cannot happen: entering
+//! increments a nonzero count in one atomic step. So either the leaving thread is not the last, or
+//! the entering thread finds zero and stays out. A thread attaches before it activates. If it
+//! cannot activate, it detaches again, and may then be the last attached thread. (Model:
+//! `models/shutdown.rs`.)
 //!
-//! Orderings: every step is AcqRel, so the last thread to leave sees what all others did.
+//! Orderings: every step is AcqRel, so the last thread to leave sees the writes of all others.
 
 use crate::scheduler::multi_thread::MultiThread;
 use crate::scheduler::multi_thread::core::WorkerCore;
 use crate::scheduler::multi_thread::threads::WorkerThread;
 use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
 
-/// Counts the threads that may move tasks and those that may touch them.
+/// Counts the threads that may move tasks and the threads that may touch them.
 pub(crate) struct ShutdownGate {
     active: AtomicUsize,
     attached: AtomicUsize,
@@ -64,7 +66,7 @@ pub(crate) struct ShutdownGate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GateExit {
     NotLast,
-    /// The caller has to do what SHUTDOWN-1 or SHUTDOWN-2 says.
+    /// The caller was the last, and has the duty of SHUTDOWN-1 or SHUTDOWN-2.
     Last,
 }
 
@@ -79,18 +81,19 @@ impl ShutdownGate {
         increment_unless_zero(&self.attached)
     }
 
-    /// Makes an attached thread active. Returns false if it is too late (SHUTDOWN-3); the thread is
-    /// still attached then.
+    /// Makes an attached thread active. Returns false if it is too late (SHUTDOWN-3).
+    ///
+    /// The thread stays attached in either case.
     pub(crate) fn try_activate(&self) -> bool {
         increment_unless_zero(&self.active)
     }
 
-    /// Makes an active thread inactive. It is still attached.
+    /// Makes an active thread inactive; the thread stays attached.
     pub(crate) fn deactivate(&self) -> GateExit {
         decrement(&self.active)
     }
 
-    /// Attaches an active thread once more. It passes its first two counts on to another thread.
+    /// Attaches an active thread once more, which will pass its first two counts to another thread.
     pub(crate) fn attach_again(&self) {
         self.attached.fetch_add(1, AcqRel);
     }
@@ -115,9 +118,9 @@ fn decrement(count: &AtomicUsize) -> GateExit {
 }
 
 impl MultiThread {
-    /// Closes the scheduler: no thread enters it any more, and all threads leave.
+    /// Closes the scheduler: no thread enters it from then on, and all threads leave.
     pub(crate) fn close(&self) {
-        // Every closing thread sets this: when one returns, no thread is started any more.
+        // Every closing thread sets this, so that no thread is started after it returns.
         self.lock_threads().closed = true;
         if !self.base.start_closing() {
             return;
@@ -130,7 +133,7 @@ impl MultiThread {
         self.base.unpark_block_ons();
     }
 
-    /// Unparks the workers if there was a fatal error. The first worker that sees it closes the
+    /// After a fatal error, unparks the workers; the first one that sees the error closes the
     /// scheduler.
     pub(crate) fn propagate_fatal_error(&self) {
         if self.base.has_fatal_error() {
@@ -138,7 +141,7 @@ impl MultiThread {
         }
     }
 
-    /// Leaves in place of the workers that have no thread.
+    /// Leaves the scheduler on behalf of the workers that have no thread.
     pub(super) fn release_unstarted_workers(&self) {
         for worker in &self.workers {
             let mut thread = worker.thread.lock();
@@ -165,13 +168,12 @@ impl MultiThread {
         false
     }
 
-    /// Attaches a thread that reads tasks and moves none. Returns false if it is too late.
+    /// Attaches a thread that reads tasks but moves none. Returns false if it is too late.
     pub(crate) fn try_attach(&self) -> bool {
         self.shutdown_gate.try_attach()
     }
 
-    /// Runs `f`, which may move tasks, on an attached thread. Does nothing if the tasks were
-    /// dropped already.
+    /// Runs `f`, which may move tasks, on an attached thread, unless the tasks are already dropped.
     pub(crate) fn while_active(&self, f: impl FnOnce()) {
         if self.shutdown_gate.try_activate() {
             f();
@@ -192,7 +194,8 @@ impl MultiThread {
         self.detach();
     }
 
-    /// Attaches a thread that is about to block in place. Another thread takes its active count.
+    /// Attaches a thread that is about to block in place and pass its active count to another
+    /// thread.
     pub(crate) fn attach_again(&self) {
         self.shutdown_gate.attach_again();
     }
@@ -208,11 +211,11 @@ impl MultiThread {
     ///
     /// Called by the last active thread, and once more by the last attached one. The drivers are
     /// closed first. Otherwise a destructor that waits for a timer or a socket of this runtime
-    /// would wait for the thread that it is on.
+    /// would wait for its own thread.
     fn drop_tasks(&self) {
         let injected = self.injector.close();
         self.shut_drivers();
-        // No thread polls any more, except in `block_in_place`.
+        // No thread polls tasks, except in `block_in_place`.
         self.for_each_task(|task| self.base.count_if_never_polled(&task));
         for task in injected {
             task.cancel();
@@ -240,7 +243,7 @@ impl MultiThread {
         let own = self.cores.iter().filter_map(WorkerCore::take_allocator);
         for allocator in own.chain(self.base.take_external_allocator()) {
             // Keeps the scheduler alive for cells that outlive it. `last_cell_freed` returns this
-            // reference. If there are no such cells, it is dropped here.
+            // reference. If there are no such cells, the reference is dropped here.
             self.kept_alive.lock().push(self.to_arc());
             if allocator.close().is_some() {
                 let reference = self.kept_alive.lock().pop();

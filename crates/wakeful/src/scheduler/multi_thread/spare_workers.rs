@@ -3,9 +3,9 @@
 //! The watchdog moves the tasks of stuck workers to the injector (`watchdog::rescue`) and starts spare
 //! workers for them.
 //!
-//! A spare worker has no core. Tasks that are woken or spawned on it go to the injector. Its timers and
-//! descriptors go to the first worker's driver. It polls the drivers of all workers. It ends as soon
-//! as a worker has left its poll.
+//! A spare worker has no core. Tasks that are woken or spawned on it go to the injector. Its timers
+//! and descriptors go to the first worker's driver. It polls the drivers of all workers, and exits
+//! as soon as a worker has left its poll.
 
 use crate::scheduler::config::Role;
 use crate::scheduler::multi_thread::{MultiThread, ThreadExitGuard};
@@ -28,14 +28,15 @@ pub(crate) struct SpareWorkers {
     list: Mutex<Vec<Arc<PollWatch>>>,
     started: AtomicU64,
     polls: AtomicU64,
-    /// Polls that workers and spare workers had begun by the last visit. Written by the watchdog.
+    /// The number of polls that workers and spare workers had begun at the last visit. Written by
+    /// the watchdog.
     seen_polls: AtomicU64,
-    /// Consecutive visits in which `seen_polls` did not change.
+    /// The number of consecutive visits in which `seen_polls` did not change.
     stalled_visits: AtomicU64,
 }
 
-/// After this many visits without a new poll, the watchdog starts one more spare worker even for
-/// CPU-bound tasks. They may wait for a task that no thread runs.
+/// The number of visits without a new poll after which a spare worker starts even for CPU-bound
+/// tasks, which may wait for a task that no thread runs.
 const MAX_STALLED_VISITS: u64 = 10;
 
 impl SpareWorkers {
@@ -53,17 +54,17 @@ impl SpareWorkers {
         self.list.lock().clone()
     }
 
-    /// Returns how many spare workers were started so far.
+    /// Returns how many spare workers have been started.
     pub(crate) fn started(&self) -> u64 {
         self.started.load(Relaxed)
     }
 
-    /// Returns how many tasks spare workers have polled so far.
+    /// Returns how many times spare workers have polled a task.
     pub(crate) fn polls(&self) -> u64 {
         self.polls.load(Relaxed)
     }
 
-    /// Returns how many spare workers there are.
+    /// Returns the number of spare workers.
     pub(crate) fn len(&self) -> usize {
         self.list.lock().len()
     }
@@ -77,7 +78,7 @@ impl SpareWorkers {
         if there.iter().any(|spare| !spare.is_stuck()) {
             return;
         }
-        // More threads do not speed up CPU-bound tasks. One more is for the tasks that are not.
+        // More threads do not speed up CPU-bound tasks; one more is for other tasks.
         let workers = shared.workers.iter().map(|worker| &worker.poll_watch);
         let all = workers.chain(there.iter().map(|spare| &**spare));
         let computing =
@@ -93,7 +94,8 @@ impl SpareWorkers {
         }
     }
 
-    /// Counts a visit without a new poll. Returns true, and starts again, at [`MAX_STALLED_VISITS`].
+    /// Counts a visit without a new poll. At [`MAX_STALLED_VISITS`], returns true and resets the
+    /// count.
     fn count_stalled_visit(&self, shared: &MultiThread) -> bool {
         let workers = shared.workers.iter().map(|worker| u64::from(worker.poll_watch.activity()));
         let begun = workers.sum::<u64>() + self.polls();
@@ -135,7 +137,7 @@ impl SpareWorkers {
     }
 }
 
-/// Detaches a spare worker from the scheduler, also if a callback of the user panics.
+/// A guard that detaches a spare worker from the scheduler, even if a user callback panics.
 struct SpareGuard<'a>(&'a Arc<MultiThread>, &'a Arc<PollWatch>);
 
 impl Drop for SpareGuard<'_> {
@@ -156,10 +158,13 @@ thread_local! {
     static ACTIVE_SPARE: Cell<*const MultiThread> = const { Cell::new(ptr::null()) };
 }
 
-/// Deactivates the calling thread if it is a spare worker: it moves no more tasks, and ends after its
-/// poll. Call it before a closure that may block (SHUTDOWN-4).
+/// Deactivates the calling thread if it is a spare worker, before a closure that may block
+/// (SHUTDOWN-4).
+///
+/// The thread moves no more tasks, and exits after its poll.
 pub(crate) fn deactivate_spare() {
-    // SAFETY: set by a spare worker, whose `SpareGuard` keeps the scheduler and clears this.
+    // SAFETY: the pointer is set by a spare worker, whose `SpareGuard` keeps the scheduler alive
+    // and clears the pointer.
     if let Some(shared) = unsafe { ACTIVE_SPARE.replace(ptr::null()).as_ref() } {
         shared.deactivate();
     }
@@ -167,8 +172,8 @@ pub(crate) fn deactivate_spare() {
 
 /// Keeps the calling spare worker active while it holds a queue entry outside of a poll (SHUTDOWN-1).
 ///
-/// A hook of the user may call `block_in_place` there. The thread that shuts the scheduler down would
-/// drop the future of a task whose entry an inactive thread holds.
+/// A user hook may call `block_in_place` at that point. If the thread became inactive, the thread
+/// that shuts the scheduler down would drop the future of the task whose entry this thread holds.
 struct HoldsEntry(Cell<*const MultiThread>);
 
 impl HoldsEntry {
@@ -176,7 +181,8 @@ impl HoldsEntry {
         Self(Cell::new(ACTIVE_SPARE.replace(ptr::null())))
     }
 
-    /// Lets `deactivate_spare` work again: a poll begins, or a hook panics and the entry is dropped.
+    /// Reenables `deactivate_spare`, because a poll begins, or a hook panics and the entry is
+    /// dropped.
     fn end(&self) {
         let scheduler = self.0.replace(ptr::null());
         if !scheduler.is_null() {
@@ -197,8 +203,8 @@ impl MultiThread {
         self.workers.iter().all(|worker| worker.poll_watch.is_stuck())
     }
 
-    /// Fires the due timers of a stuck or lost worker, and polls its descriptors. Returns the number of
-    /// events and fired timers.
+    /// Fires the expired timers of a stuck or lost worker, and polls its descriptors. Returns the
+    /// number of events and fired timers.
     pub(crate) fn poll_driver(&self, worker: usize) -> usize {
         let shared = &self.workers[worker];
         let timers = shared.timers.fire_due(self.base.config.env.clock.tick());

@@ -2,8 +2,8 @@
 //!
 //! A worker's thread is started when there is work for it. A worker without a thread is on the list
 //! of sleepers ([`idle`](super::idle)), and waking it starts its thread. The first worker's thread
-//! starts with the runtime, so that a system that refuses threads is noticed at once. If the user
-//! has an `on_thread_start` callback, all of them start with the runtime.
+//! starts with the runtime, so that a failure to create threads is noticed at once. If the user has
+//! set an `on_thread_start` callback, all threads start with the runtime.
 
 use crate::scheduler::config::Role;
 use crate::scheduler::multi_thread::core::WorkerToken;
@@ -21,9 +21,9 @@ use std::time::Instant;
 #[derive(Default)]
 pub(super) struct Threads {
     pub(super) handles: Vec<thread::JoinHandle<()>>,
-    /// Threads that have not exited yet.
+    /// The number of threads that have not exited yet.
     pub(super) alive: usize,
-    /// No thread is started any more.
+    /// Whether no more threads are started.
     pub(super) closed: bool,
 }
 
@@ -41,7 +41,8 @@ impl MultiThread {
     /// Starts the threads of all workers but the first, for the user's `on_thread_start` callback.
     pub(super) fn start_all(&self) {
         for worker in 1..self.workers.len() {
-            // A worker that is off the list of sleepers is awake, and parks if there is no work.
+            // A worker that is not on the list of sleepers counts as awake; its thread parks if
+            // there is no work.
             if self.idle.cancel_sleep(worker) && self.start_thread(worker, false, drop).is_err() {
                 // The worker stays without a thread until there is work.
                 if self.idle.sleep(worker, false) == BeforeParking::SearchAgain {
@@ -54,8 +55,8 @@ impl MultiThread {
 
     /// Unparks a worker, or starts its thread.
     ///
-    /// If no thread can be started, returns the result of `refused`, which is called under the lock
-    /// of the worker's thread.
+    /// If no thread can be started, returns the result of `refused`, which is called under the
+    /// worker's thread lock.
     pub(super) fn wake_worker<R>(
         &self,
         worker: usize,
@@ -77,7 +78,8 @@ impl MultiThread {
         }
     }
 
-    /// Starts the thread of a worker that is off the list of sleepers, unless another thread did.
+    /// Starts the thread of a worker that was removed from the list of sleepers, unless another
+    /// thread did.
     ///
     /// `refused` is as in [`wake_worker`](Self::wake_worker).
     fn start_thread<R>(
@@ -103,11 +105,12 @@ impl MultiThread {
             return Err(refused(io::Error::other("the worker's threads have failed too often")));
         }
         core.searching.set(searching);
-        // Under the lock: a thread that closes the scheduler meanwhile finds either a thread that
-        // will leave, or a token that it leaves for (`release_unstarted_workers`).
+        // Launched under the lock: a thread that closes the scheduler meanwhile finds either a
+        // thread that will leave, or a token whose counts it releases
+        // (`release_unstarted_workers`).
         self.launch(token).map_err(|(error, token)| {
             *thread = WorkerThread::NotStarted(token);
-            // Still under the lock: a thread that reclaims its worker finds the worker either on
+            // Called under the lock: a thread that reclaims its worker finds the worker either on
             // the list of sleepers, or not available.
             refused(error)
         })
@@ -124,13 +127,13 @@ impl MultiThread {
                 drop(exit_guard);
             })
         });
-        // On error the closure was dropped with its token, so a new one is the only one.
+        // On error the closure was dropped with its token, so the new token is the only one.
         started.map_err(|error| (error, WorkerToken(index)))
     }
 
     /// Starts a thread and registers it, unless the scheduler is closed.
     ///
-    /// The thread has to drop a [`ThreadExitGuard`] at its end.
+    /// The thread must drop a [`ThreadExitGuard`] when it exits.
     pub(crate) fn begin_thread(
         &self,
         start: impl FnOnce(Arc<Self>) -> io::Result<thread::JoinHandle<()>>,
@@ -148,7 +151,8 @@ impl MultiThread {
         Ok(())
     }
 
-    /// Starts a thread for a worker whose thread ends early. If that fails, the worker is lost.
+    /// Starts a new thread for a worker whose thread exits early. If that fails, the worker is
+    /// lost.
     pub(crate) fn replace_thread(&self, token: WorkerToken) {
         if let Err((_, token)) = self.launch(token) {
             self.lose_thread(token);
@@ -179,8 +183,7 @@ impl MultiThread {
         }
     }
 
-    /// Waits, after `close`, until all threads have exited and their thread-local destructors have
-    /// run.
+    /// Waits after `close` until all threads have exited and run their thread-local destructors.
     pub(crate) fn join_threads(&self) {
         loop {
             let handles = std::mem::take(&mut self.lock_threads().handles);
@@ -189,17 +192,17 @@ impl MultiThread {
             }
             for handle in handles {
                 if handle.thread().id() != thread::current().id() {
-                    // A worker catches the panics of its tasks. A panic here is one of a user's
-                    // callback, and its thread has printed it.
+                    // A worker catches the panics of its tasks. A panic here is from a user's
+                    // callback, and has been printed.
                     let _ = handle.join();
                 }
             }
         }
     }
 
-    /// Waits, after `close`, until all threads have exited, but not beyond `deadline`.
+    /// Waits after `close` until all threads have exited, or until `deadline`.
     ///
-    /// Returns whether they have.
+    /// Returns whether all threads have exited.
     pub(crate) fn join_threads_until(&self, deadline: Instant) -> bool {
         let mut threads = self.lock_threads();
         // A report hook may shut the runtime down on one of its threads.
@@ -220,7 +223,7 @@ impl MultiThread {
     }
 }
 
-/// Counts a thread of the scheduler as exited when it is dropped.
+/// A guard that counts a thread of the scheduler as exited when it is dropped.
 pub(crate) struct ThreadExitGuard(pub(crate) Arc<MultiThread>);
 
 impl Drop for ThreadExitGuard {

@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-/// A thread that is a worker while it holds a token.
+/// A thread of the scheduler, which is a worker while it holds a token.
 pub(super) struct Worker {
     pub(super) scheduler: Arc<MultiThread>,
     token: Cell<Option<WorkerToken>>,
@@ -26,9 +26,9 @@ pub(super) struct Worker {
     /// Minimized before the first park with a timer.
     pub(super) slack: TimerSlack,
     pub(super) parker: Arc<Parker>,
-    /// An unpark of this thread interrupts its worker's poller.
+    /// Whether an unpark of this thread interrupts its worker's poller.
     pub(super) interrupts_poller: Cell<bool>,
-    /// The task in whose poll this thread gave up its core.
+    /// The task that this thread was polling when it gave up its core.
     pub(super) in_place_poll: Cell<Option<NonNull<Header>>>,
 }
 
@@ -39,8 +39,8 @@ thread_local! {
 impl Worker {
     /// Returns the calling thread's worker.
     pub(super) fn current<'a>() -> Option<&'a Worker> {
-        // SAFETY: set while `run` is on this thread's stack, and cleared before it returns. Callers
-        // use the reference within one call from there.
+        // SAFETY: the pointer is set while `run` is on this thread's stack, and cleared before
+        // `run` returns. Callers use the reference within one call from `run`.
         WORKER.with(|worker| unsafe { worker.get().as_ref() })
     }
 
@@ -51,7 +51,7 @@ impl Worker {
         unsafe { self.core.get().as_ref() }
     }
 
-    /// Makes this thread the worker of this token.
+    /// Makes this thread the worker that `token` identifies.
     pub(super) fn set_token(&self, token: WorkerToken) {
         let core = &self.scheduler.cores[token.0];
         context::set_arena(core.arena.get());
@@ -59,7 +59,7 @@ impl Worker {
         self.token.set(Some(token));
     }
 
-    /// Gives up the token, and the core with it.
+    /// Gives up the token, and thereby the core.
     pub(super) fn take_token(&self) -> Option<WorkerToken> {
         let token = self.token.take()?;
         context::set_arena(ptr::null());
@@ -72,7 +72,7 @@ impl Worker {
         self.core().is_some_and(|core| core.shared().poll_watch.running().is_some())
     }
 
-    /// Ends the poll that went on without a core, or got its core back.
+    /// Ends a poll that continued without a core, or got its core back.
     pub(super) fn end_in_place_poll(&self) {
         if let Some(cell) = self.in_place_poll.take() {
             let mut in_place = self.scheduler.in_place_polls.lock();
@@ -98,8 +98,8 @@ pub(crate) fn index(scheduler: &MultiThread) -> Option<usize> {
     with_core(scheduler, |core| core.index)
 }
 
-/// Puts a task that was woken or spawned on a worker into that worker's LIFO slot. The task that
-/// was there moves to the ring.
+/// Puts a task that was woken or spawned on a worker into that worker's LIFO slot. The slot's
+/// previous task moves to the ring.
 ///
 /// Returns the task if the calling thread holds no core of `scheduler`.
 #[inline]
@@ -134,7 +134,7 @@ pub(crate) fn push_yielded(scheduler: &MultiThread, task: Runnable) -> Result<()
     task.map_or(Ok(()), Err)
 }
 
-/// Runs a worker thread from its start to its end.
+/// Runs a worker thread from start to exit.
 pub(crate) fn run(scheduler: Arc<MultiThread>, token: WorkerToken) {
     let config = &scheduler.base.config;
     let parker = Arc::new(Parker::for_current_thread());
@@ -162,14 +162,14 @@ pub(crate) fn run(scheduler: Arc<MultiThread>, token: WorkerToken) {
     worker.run_loop(&parker);
     thread_registry::set_runs_user_code(true);
     drop(run_guard);
-    // The thread is not active any more (SHUTDOWN-4): the callback may wait for something that ends
-    // when the last thread is inactive.
+    // The thread is no longer active (SHUTDOWN-4): the callback may wait for an event that comes
+    // only after the last thread has deactivated.
     if let Some(callback) = &config.on_thread_stop {
         callback();
     }
 }
 
-/// Ends a thread's time as a worker when it is dropped.
+/// A guard that makes its thread stop being a worker when it is dropped.
 struct WorkerRunGuard<'a>(&'a Worker);
 
 impl Drop for WorkerRunGuard<'_> {
@@ -205,7 +205,7 @@ impl Worker {
             if self.scheduler.base.is_closing() || self.scheduler.base.has_fatal_error() {
                 core.shared().poll_watch.clear_running();
                 core.next_round(&self.scheduler);
-                // After a fatal error no task runs any more.
+                // After a fatal error no task runs.
                 return self.scheduler.close();
             }
             if let Some(task) = core.next_task(&self.scheduler) {
@@ -315,9 +315,9 @@ impl Worker {
     }
 
     /// Searches all queues of the scheduler, as one of a limited number of searchers. Returns
-    /// whether the worker found something.
+    /// whether the worker found a task.
     ///
-    /// If all queues are plainly empty, the worker does not become a searcher. It checks them once
+    /// If all queues look empty, the worker does not become a searcher, but checks the queues once
     /// more before it parks.
     fn search(&self, core: &WorkerCore) -> bool {
         if !core.searching.get() {
@@ -358,8 +358,8 @@ impl Worker {
         }
     }
 
-    /// Searches a little longer, if that has paid off lately. While it does, pushers need not wake
-    /// a worker.
+    /// Searches a little longer, if that has paid off recently. During the spin, pushers need not
+    /// wake a worker.
     fn spin(&self, core: &WorkerCore) -> bool {
         if !core.thread.spinner.get().should_spin() {
             return false;
