@@ -262,8 +262,8 @@ impl<T: Operation> InFlightOp<T> {
 
     /// Returns whether an operation that was not executed may be abandoned.
     ///
-    /// It may be if no task waits for it, or if the runtime has cancelled it during shutdown, since
-    /// it might block forever.
+    /// This is the case if no task waits for it, or if the runtime has cancelled it during
+    /// shutdown, since it might block forever.
     fn may_give_up(&self, context: CompletionContext) -> bool {
         let is_closing = || self.runtime.shared.base().is_closing();
         self.lock().abandoned || context == CompletionContext::BlockingThread || is_closing()

@@ -27,7 +27,7 @@
 //! | copy from a reader to a writer | [`copy`], [`copy_buf`], [`copy_bidirectional`] |
 //! | use the two directions of a stream in two tasks | [`split`] |
 //! | combine a reader and a writer | [`join`] |
-//! | connect tasks in memory, also in tests | [`duplex`], [`simplex`] |
+//! | connect tasks in memory, for example in tests | [`duplex`], [`simplex`] |
 //! | use a placeholder reader or writer | [`empty`], [`repeat`], [`sink`] |
 //! | use the standard streams of the process | [`stdin`], [`stdout`], [`stderr`] |
 //! | wait for any file descriptor | [`unix::AsyncFd`] |

@@ -1,7 +1,7 @@
 //! The signal driver of one runtime, which forwards signals from the handlers to the listening
 //! tasks.
 //!
-//! Actors: a *handler* runs on whatever thread the kernel interrupts, and may do almost nothing
+//! Actors: a *handler* runs on any thread that the kernel interrupts, and may do almost nothing
 //! there. The *driver* is woken by the runtime's poller. *Listeners* are tasks that wait for a kind
 //! of signal.
 //!

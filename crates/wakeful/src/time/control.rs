@@ -5,7 +5,7 @@ use crate::runtime::task_api::spawn::no_runtime;
 use crate::runtime::{Flavor, RuntimeInner, context};
 use std::time::Duration;
 
-/// Stops the clock of the current runtime.
+/// Pauses the clock of the current runtime.
 ///
 /// A paused clock moves only in two ways. [`advance`] moves it explicitly. And when the runtime has
 /// nothing to run, the clock jumps to the next timer, unless a
@@ -43,7 +43,7 @@ pub fn pause() {
     }
 }
 
-/// Restarts the clock of the current runtime after [`pause`].
+/// Resumes the clock of the current runtime after [`pause`].
 ///
 /// # Panics
 ///
@@ -72,7 +72,7 @@ pub fn resume() {
     }
 }
 
-/// Moves a paused clock forward by `duration` and fires the timers that are due.
+/// Advances a paused clock by `duration` and fires the timers that are due.
 ///
 /// Yields once afterwards, so tasks that the timers woke may have run when this returns. It does
 /// not wait until they are done.

@@ -2,7 +2,8 @@
 
 use std::{fmt, io};
 
-/// Error of [`timeout`](super::timeout): the deadline passed before the future completed.
+/// Error returned by [`timeout`](super::timeout) when the deadline passes before the future
+/// completes.
 ///
 /// Converts into an [`io::Error`] of kind [`TimedOut`](io::ErrorKind::TimedOut), so `?` works in
 /// functions that return `io::Result`.
@@ -47,7 +48,7 @@ impl From<Elapsed> for io::Error {
 
 /// Error of a timer that could not be created or driven.
 ///
-/// wakeful's own timers never fail. The type is here for programs that name it, and for crates that
+/// wakeful's own timers never fail. The type exists for programs that name it, and for crates that
 /// return it.
 ///
 /// # Examples

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Creates an [`Interval`] that ticks every `period`; the first tick completes at once.
 ///
 /// The period counts from one deadline to the next, not from the end of the work in between.
-/// [`MissedTickBehavior`] says what happens when the work takes longer than a period.
+/// [`MissedTickBehavior`] determines what happens when the work takes longer than a period.
 ///
 /// # Panics
 ///
@@ -68,7 +68,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     }
 }
 
-/// How an [`Interval`] schedules ticks after one was taken late.
+/// The policy by which an [`Interval`] schedules ticks after a late one.
 ///
 /// A tick is late if it is taken more than 5 ms after its deadline. Set the behavior with
 /// [`Interval::set_missed_tick_behavior`].
@@ -122,7 +122,7 @@ impl MissedTickBehavior {
     }
 }
 
-/// A stream of ticks, created by [`interval`] or [`interval_at`].
+/// A periodic timer, created by [`interval`] or [`interval_at`].
 ///
 /// # Examples
 ///
@@ -174,7 +174,7 @@ impl Interval {
 
     /// Polls for the next tick; see [`tick`](Self::tick).
     ///
-    /// If the result is `Pending`, the task of the last call is woken at the deadline.
+    /// On `Pending`, the task of the most recent call is woken at the deadline.
     ///
     /// # Examples
     ///
@@ -227,7 +227,7 @@ impl Interval {
         self.reset_after(self.period);
     }
 
-    /// Makes the next tick due now.
+    /// Resets the interval so that the next tick completes immediately.
     ///
     /// # Examples
     ///
@@ -248,7 +248,7 @@ impl Interval {
         self.delay.as_mut().reset(Instant::now());
     }
 
-    /// Schedules the next tick `after` from now.
+    /// Schedules the next tick after the duration `after`, counted from now.
     ///
     /// # Examples
     ///
@@ -294,7 +294,7 @@ impl Interval {
         self.delay.as_mut().reset(deadline);
     }
 
-    /// Returns how missed ticks are handled.
+    /// Returns the policy for missed ticks.
     ///
     /// # Examples
     ///
@@ -314,7 +314,7 @@ impl Interval {
         self.missed_tick_behavior
     }
 
-    /// Sets how missed ticks are handled; the default is [`MissedTickBehavior::Burst`].
+    /// Sets the policy for missed ticks; the default is [`MissedTickBehavior::Burst`].
     ///
     /// # Examples
     ///

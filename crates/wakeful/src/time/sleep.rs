@@ -78,8 +78,8 @@ pub fn sleep(duration: Duration) -> Sleep {
 pin_project_lite::pin_project! {
     /// Future returned by [`sleep`] and [`sleep_until`].
     ///
-    /// It can be [`reset`](Sleep::reset) to another deadline, before and after it completes. For
-    /// that, and to poll it repeatedly in a `select!`, it has to be pinned: `pin!` or `Box::pin`.
+    /// A `Sleep` can be [`reset`](Sleep::reset) to another deadline, before and after it completes.
+    /// For that, and to poll it repeatedly in a `select!`, pin it with `pin!` or `Box::pin`.
     ///
     /// # Examples
     ///
@@ -121,7 +121,7 @@ pin_project_lite::pin_project! {
     }
 }
 
-/// Whether a [`Sleep`] is registered, and with which worker's timers.
+/// The registration state of a [`Sleep`] with a worker's timers.
 #[derive(Clone, Copy)]
 enum SleepState {
     /// Not registered: the future was never polled.
@@ -176,8 +176,8 @@ impl Sleep {
     /// Returns whether the deadline has passed.
     ///
     /// A timer that was never polled or reset returns false. After a [`reset`](Sleep::reset)
-    /// without a poll, the result comes from the clock. Otherwise it says whether the timer has
-    /// fired.
+    /// without a poll, the result comes from the clock. Otherwise the result is whether the timer
+    /// has fired.
     ///
     /// # Examples
     ///
@@ -207,7 +207,7 @@ impl Sleep {
     /// Changes the deadline.
     ///
     /// A task that waits for this future need not poll it again: it is woken at the new deadline.
-    /// Moving a deadline later is one atomic operation.
+    /// Moving a deadline to a later time is one atomic operation.
     ///
     /// # Examples
     ///

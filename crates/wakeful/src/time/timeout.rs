@@ -137,11 +137,10 @@ fn runtime(id: Id) -> Arc<RuntimeRef> {
 }
 
 pin_project_lite::pin_project! {
-    /// The future of [`timeout`] and [`timeout_at`].
+    /// Future returned by [`timeout`] and [`timeout_at`].
     ///
-    /// It resolves to the output of the inner future, or to [`Elapsed`](super::error::Elapsed) if
-    /// the deadline passes first. The inner future stays in it, and
-    /// [`into_inner`](Self::into_inner) returns it.
+    /// Resolves to the output of the inner future, or to [`Elapsed`](super::error::Elapsed) if the
+    /// deadline passes first. [`into_inner`](Self::into_inner) returns the inner future.
     ///
     /// # Examples
     ///

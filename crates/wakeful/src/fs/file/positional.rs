@@ -169,7 +169,7 @@ impl File {
     }
 }
 
-/// The future of [`File::read_at`].
+/// Future returned by [`File::read_at`].
 #[must_use = "futures do nothing unless polled"]
 pub struct ReadAt<'a> {
     file: &'a File,
@@ -249,7 +249,7 @@ impl Future for ReadAt<'_> {
     }
 }
 
-/// The future of [`File::read_exact_at`].
+/// Future returned by [`File::read_exact_at`].
 #[must_use = "futures do nothing unless polled"]
 pub struct ReadExactAt<'a> {
     /// The inner `buf` is the part that is not filled yet.
@@ -284,7 +284,7 @@ impl Future for ReadExactAt<'_> {
     }
 }
 
-/// The future of [`File::write_at`].
+/// Future returned by [`File::write_at`].
 #[must_use = "futures do nothing unless polled"]
 pub struct WriteAt<'a> {
     file: &'a File,
@@ -345,7 +345,7 @@ impl Future for WriteAt<'_> {
     }
 }
 
-/// The future of [`File::write_all_at`].
+/// Future returned by [`File::write_all_at`].
 #[must_use = "futures do nothing unless polled"]
 pub struct WriteAllAt<'a> {
     /// The inner `buf` is the part that is not written yet.

@@ -241,8 +241,8 @@ impl<R: AsyncRead> AsyncBufRead for BufReader<R> {
 /// at the new position afterwards. `SeekFrom::Current` counts from the next unread byte, not from
 /// the position of the inner reader.
 ///
-/// If that offset does not fit into an `i64`, two seeks are made. If the second fails, the inner
-/// reader is at the next unread byte.
+/// If the offset from the inner reader's position does not fit into an `i64`, two seeks are made.
+/// If the second fails, the inner reader is at the next unread byte.
 impl<R: AsyncRead + AsyncSeek> AsyncSeek for BufReader<R> {
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
         // Started in `poll_complete`: it may take two seeks, and only that method can wait.

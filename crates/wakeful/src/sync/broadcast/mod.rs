@@ -71,7 +71,7 @@ struct Shared<T> {
     receivers: WaitCounter<Zero>,
     senders: AtomicUsize,
     weak_senders: AtomicUsize,
-    /// Where the channel was made.
+    /// The location where the channel was created.
     made_at: &'static Location<'static>,
 }
 

@@ -406,7 +406,7 @@ impl<T> fmt::Debug for Receiver<T> {
 }
 
 pin_project_lite::pin_project! {
-    /// The future of [`Receiver::recv`].
+    /// Future returned by [`Receiver::recv`].
     struct Recv<'a, T> {
         receiver: &'a mut Receiver<T>,
         site: &'static Location<'static>,

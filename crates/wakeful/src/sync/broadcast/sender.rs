@@ -422,7 +422,7 @@ impl<T> fmt::Debug for WeakSender<T> {
 }
 
 pin_project_lite::pin_project! {
-    /// The future of [`Sender::closed`].
+    /// Future returned by [`Sender::closed`].
     struct Closed<'a, T> {
         sender: &'a Sender<T>,
         site: &'static Location<'static>,

@@ -402,7 +402,7 @@ fn waiting_sender_is_cancelled_while_slot_is_freed() {
     });
 }
 
-/// Permits are dropped as a sender enqueues itself, also for more slots than the word counts.
+/// Permits are dropped as a sender enqueues itself, even for more slots than the word counts.
 #[test]
 fn permits_are_dropped_while_sender_enqueues() {
     for slots in [1, 2] {

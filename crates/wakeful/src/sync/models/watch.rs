@@ -46,7 +46,7 @@ fn change_is_never_missed() {
     }
 }
 
-/// A receiver that has seen a change sees what the sender did before, also without reading the
+/// A receiver that has seen a change sees what the sender did before, even without reading the
 /// value. Catches an ordering that is too weak.
 #[test]
 fn change_synchronizes() {

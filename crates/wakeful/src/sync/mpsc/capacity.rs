@@ -399,7 +399,7 @@ impl<T> Chan<T> {
             waiter.reset();
         }
         let granted = waiter_state == WaiterState::Granted(Grant::One);
-        // Also if it is 0: the next waiter may be the first one now.
+        // Even if the number is 0: the next waiter may now be the first one.
         self.release(if granted { slots } else { partial });
     }
 

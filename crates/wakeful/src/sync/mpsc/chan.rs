@@ -118,7 +118,7 @@ pub(super) struct Chan<T> {
     pub(super) barriers: Barriers,
     /// The receiver's block when it was dropped.
     final_block: AtomicPtr<Block<T>>,
-    /// Where the channel was made. Never written.
+    /// The location where the channel was created. Never written.
     pub(super) made_at: &'static Location<'static>,
 }
 
@@ -381,8 +381,7 @@ impl<T> Chan<T> {
         self.senders.fetch_update(AcqRel, Acquire, some).is_ok()
     }
 
-    /// Removes a sender, which may be the first one made. Removing the last sender ends the
-    /// channel.
+    /// Removes a sender, which may be the first one. Removing the last sender ends the channel.
     pub(super) fn remove_sender(&self, is_first: bool) {
         // AcqRel: the last sender passes on what all others have sent.
         match self.senders.fetch_sub(1, AcqRel) {

@@ -4,7 +4,7 @@
 //! the last worker has ended. The waiting task must not be blamed for a sender that another task uses. So the channel's
 //! first sender counts as *kept* by a task only if
 //!
-//! - that task made each clone of it,
+//! - that task created each of its clones,
 //! - all other senders were dropped,
 //! - and no message was sent since.
 //!
@@ -13,8 +13,8 @@
 //!
 //! The *note* that the sender is kept is written to the channel's resource record. The receiver obtains the record when
 //! it waits and the first sender may become the only one. Two actors write the note: the receiver when it waits, and
-//! the actor that drops the last other sender. A receiver that has waited since before the first clone was made has no
-//! record. It is not blamed before its next message.
+//! the actor that drops the last other sender. A receiver that has waited since before the first clone was created has
+//! no record. It is not blamed before its next message.
 //!
 //! Rules:
 //! - FIRST-1. An actor that writes the note then reads the number of senders with a read-modify-write. It also reads
@@ -22,7 +22,7 @@
 //!   changed, it removes the note. An actor that clones the first sender counts the clone, and then removes the note.
 //!   An actor that exempts the sender, or waits with another waker, stores that flag first, and then removes the note.
 //!
-//! The race to fear: a clone is made while the note is written, and the note stays. It cannot happen: one of the two
+//! The race to fear: a clone is created while the note is written, and the note stays. It cannot happen: one of the two
 //! read-modify-writes of the number comes first. If the clone's is first, the writer sees it. Otherwise the cloning
 //! actor sees the note. The flags and the note are written and read with SeqCst, so the same holds for them. A note
 //! that is lost, because one writer removes another's, is a missed report.
@@ -40,7 +40,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*, fence};
 pub(super) struct FirstSender {
     /// The position of the tail when the first sender became the only one; otherwise NOT_ALONE.
     alone_at: AtomicU64,
-    /// The task that made all its clones; 0 if it has none, or is exempt.
+    /// The task that created all its clones; 0 if it has none, or is exempt.
     cloned_by: AtomicU64,
     is_exempt: AtomicBool,
     /// Whether the receiver's last wait left a waker of its own task. A waker of a set of futures does not count:
@@ -69,7 +69,7 @@ impl FirstSender {
         self.cloned_by.load(Relaxed) != 0
     }
 
-    /// Returns the task that made all clones of the first sender, if any.
+    /// Returns the task that created all clones of the first sender, if any.
     fn cloner(&self) -> Option<u64> {
         let task = self.cloned_by.load(SeqCst);
         (task != 0 && !self.is_exempt.load(SeqCst)).then_some(task)

@@ -88,7 +88,7 @@ impl CapacityWait {
 }
 
 pin_project! {
-    /// The future of [`Sender::send`].
+    /// Future returned by [`Sender::send`].
     #[must_use = "futures do nothing unless polled"]
     pub(super) struct SendFuture<'a, T> {
         chan: &'a Chan<T>,
@@ -165,7 +165,7 @@ fn poll_reserve<T>(
 }
 
 pin_project! {
-    /// The future of [`Sender::reserve_many`].
+    /// Future returned by [`Sender::reserve_many`].
     #[must_use = "futures do nothing unless polled"]
     pub(super) struct ReserveMany<'a, T> {
         chan: &'a Chan<T>,
@@ -204,7 +204,7 @@ impl<'a, T> Future for ReserveMany<'a, T> {
 }
 
 pin_project! {
-    /// The future of [`Sender::reserve`].
+    /// Future returned by [`Sender::reserve`].
     #[must_use = "futures do nothing unless polled"]
     pub(super) struct Reserve<'a, T> {
         #[pin]
@@ -231,7 +231,7 @@ impl<'a, T> Future for Reserve<'a, T> {
 }
 
 pin_project! {
-    /// The future of [`Sender::reserve_owned`].
+    /// Future returned by [`Sender::reserve_owned`].
     #[must_use = "futures do nothing unless polled"]
     pub(super) struct ReserveOwned<T> {
         // `None` once it was moved into the permit.
@@ -270,7 +270,7 @@ impl<T> Future for ReserveOwned<T> {
 }
 
 pin_project! {
-    /// The future of `recv` and `recv_many`; delegates to `poll`.
+    /// Future returned by `recv` and `recv_many`; delegates to `poll`.
     #[must_use = "futures do nothing unless polled"]
     pub(super) struct RecvFuture<'a, T, F> {
         rx: &'a mut Rx<T>,

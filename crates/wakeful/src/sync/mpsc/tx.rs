@@ -10,7 +10,7 @@ use crate::sys::sync::atomic::Ordering::*;
 /// A sender that keeps the channel open.
 pub(super) struct Tx<T> {
     chan: Arc<Chan<T>>,
-    /// Whether this is the sender that the channel was made with.
+    /// Whether this is the first sender, which was created with the channel.
     is_first: bool,
 }
 

@@ -385,7 +385,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 }
 
 pin_project_lite::pin_project! {
-    /// The future of [`Mutex::lock`].
+    /// Future returned by [`Mutex::lock`].
     struct Lock<'a, T: ?Sized> {
         mutex: &'a Mutex<T>,
         #[pin]
@@ -412,7 +412,7 @@ impl<'a, T: ?Sized> Future for Lock<'a, T> {
 }
 
 pin_project_lite::pin_project! {
-    /// The future of [`Mutex::lock_owned`].
+    /// Future returned by [`Mutex::lock_owned`].
     struct LockOwned<T: ?Sized> {
         // `Some` until the future has completed.
         mutex: Option<Arc<Mutex<T>>>,

@@ -17,7 +17,7 @@ mod protocol;
 
 pub use notified::{Notified, OwnedNotified};
 
-/// Wakes tasks without sending them data.
+/// Notifies one or all waiting tasks of an event, without sending data.
 ///
 /// A task waits with [`notified().await`](Self::notified). Another task calls
 /// [`notify_one`](Self::notify_one) to wake the longest-waiting task, or

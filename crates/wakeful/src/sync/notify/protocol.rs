@@ -115,7 +115,7 @@ impl Notify {
     pub(super) fn notify(&self, which: Which) {
         let mut word = self.word.load(Relaxed);
         while state(word) != WAITING {
-            // Also if a permit is stored: its consumer has to see what this thread did before.
+            // Even if a permit is stored: its consumer must see what this thread did before.
             match self.word.compare_exchange(word, calls(word) | NOTIFIED, AcqRel, Relaxed) {
                 Ok(_) => return,
                 Err(now) => word = now,

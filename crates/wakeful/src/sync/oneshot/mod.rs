@@ -23,7 +23,7 @@
 //! Everything that a task does before [`send`](Sender::send) happens before everything that the
 //! receiver does after it got the message.
 
-// The two ends share one allocation; `shared` says which end may access what in it.
+// The two ends share one allocation; `shared` documents which end may access what in it.
 
 mod receiver;
 mod sender;

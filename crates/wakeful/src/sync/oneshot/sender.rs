@@ -157,7 +157,7 @@ impl<T: fmt::Debug> fmt::Debug for Sender<T> {
 }
 
 pin_project_lite::pin_project! {
-    /// The future of [`Sender::closed`].
+    /// Future returned by [`Sender::closed`].
     struct Closed<'a, T> {
         sender: &'a mut Sender<T>,
         site: &'static Location<'static>,

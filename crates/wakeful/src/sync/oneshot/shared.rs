@@ -13,19 +13,19 @@
 //! ```
 //!
 //! Rules:
-//! - ONESHOT-1. Until DONE the value belongs to the sender. With VALUE it belongs to the receiver
-//!   from then on, which takes it once. VALUE is never set after CLOSED.
+//! - ONESHOT-1. Until DONE, the value belongs to the sender. Afterwards, if VALUE is set, the value
+//!   belongs to the receiver, which takes it once. VALUE is never set after CLOSED.
 //! - ONESHOT-2. Each end has a slot for its waker, and a WAITS flag. While the flag is not set, the
 //!   slot belongs to its end. While it is set, a waker is in the slot, which both ends may read and
 //!   neither writes. The end that clears the flag moves the waker out. The other end clears it
 //!   together with its final state, after which the flag is never set again.
 //! - ONESHOT-3. An end whose GONE flag is set accesses nothing any more, and leaves no waker of its
-//!   own behind. The end that finds the other one's GONE set is alone, and frees the memory.
+//!   own behind. The end that finds the other end's GONE set is alone, and frees the memory.
 //!
 //! If an end sets its final state, finds no waiting end and does not wait itself, it sets GONE in
 //! the same step. So sending and receiving a value costs one compare-exchange and one load. If
-//! wakers have to be moved out, GONE is set in a step of its own after that. The memory may be
-//! freed from then on.
+//! wakers have to be moved out, GONE is set afterwards in a separate step, after which the memory
+//! may be freed.
 //!
 //! The race to fear: the receiver finds no value and registers its waker, while the sender finds no
 //! waiting receiver and detaches. It cannot happen: both are steps on one word. The

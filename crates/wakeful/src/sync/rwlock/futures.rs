@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 pin_project_lite::pin_project! {
-    /// The future of [`RwLock::read`] and [`RwLock::write`].
+    /// Future returned by [`RwLock::read`] and [`RwLock::write`].
     pub(super) struct Acquire<'a, T: ?Sized, F> {
         lock: &'a RwLock<T>,
         access: Access,
@@ -59,7 +59,7 @@ where
 }
 
 pin_project_lite::pin_project! {
-    /// The future of [`RwLock::read_owned`] and [`RwLock::write_owned`].
+    /// Future returned by [`RwLock::read_owned`] and [`RwLock::write_owned`].
     pub(super) struct AcquireOwned<T: ?Sized, F> {
         // `Some` until the future has completed.
         lock: Option<Arc<RwLock<T>>>,

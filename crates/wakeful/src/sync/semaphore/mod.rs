@@ -439,7 +439,7 @@ impl fmt::Debug for Semaphore {
 }
 
 pin_project_lite::pin_project! {
-    /// The future of [`Semaphore::acquire`].
+    /// Future returned by [`Semaphore::acquire`].
     struct Acquire<'a> {
         sem: &'a Semaphore,
         #[pin]

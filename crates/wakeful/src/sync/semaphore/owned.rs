@@ -225,7 +225,7 @@ impl Semaphore {
 }
 
 pin_project_lite::pin_project! {
-    /// The future of [`Semaphore::acquire_owned`].
+    /// Future returned by [`Semaphore::acquire_owned`].
     struct AcquireOwned {
         // `Some` until the future has completed.
         sem: Option<Arc<Semaphore>>,

@@ -70,7 +70,7 @@ struct Shared<T> {
     version: WaitCounter<NotEqual>,
     receivers: WaitCounter<Zero>,
     senders: AtomicUsize,
-    /// Where the channel was made.
+    /// The location where the channel was created.
     made_at: &'static Location<'static>,
 }
 

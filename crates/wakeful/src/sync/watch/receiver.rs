@@ -15,9 +15,9 @@ use std::pin::Pin;
 use std::ptr;
 use std::task::{Context, Poll, ready};
 
-/// Watches the value that [`Sender`](super::Sender)s change.
+/// The receiving end of a watch channel, which observes changes of the value.
 ///
-/// A clone starts with the same seen value as the original.
+/// A clone starts with the same last seen value as the original.
 ///
 /// # Examples
 ///
@@ -68,7 +68,7 @@ impl<'a, T> Ref<'a, T> {
 
     /// Returns whether the receiver had not seen this value before.
     ///
-    /// It is always false for a [`Ref`] of a sender.
+    /// Always false for a [`Ref`] of a sender.
     ///
     /// # Examples
     ///
@@ -362,7 +362,7 @@ impl<T> Drop for Receiver<T> {
 }
 
 pin_project_lite::pin_project! {
-    /// The future of [`Receiver::changed`].
+    /// Future returned by [`Receiver::changed`].
     struct Changed<'a, T> {
         receiver: &'a mut Receiver<T>,
         site: &'static Location<'static>,
@@ -393,7 +393,7 @@ impl<T> Future for Changed<'_, T> {
 }
 
 pin_project_lite::pin_project! {
-    /// The future of [`Receiver::wait_for`].
+    /// Future returned by [`Receiver::wait_for`].
     struct WaitFor<'a, T, F> {
         shared: &'a Shared<T>,
         seen: &'a mut u64,

@@ -14,7 +14,7 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Changes the value that [`Receiver`]s watch.
+/// The sending end of a watch channel, which changes the value that [`Receiver`]s observe.
 ///
 /// The channel is closed when the last sender is dropped.
 ///
@@ -318,7 +318,7 @@ impl<T> Drop for Sender<T> {
 }
 
 pin_project_lite::pin_project! {
-    /// The future of [`Sender::closed`].
+    /// Future returned by [`Sender::closed`].
     struct Closed<'a, T> {
         sender: &'a Sender<T>,
         site: &'static Location<'static>,
