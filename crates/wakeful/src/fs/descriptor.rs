@@ -9,10 +9,10 @@
 //! | `Pipe` | closing: worker | pool | ring or pool | by a kernel thread |
 //! | `Remote` | ring or pool | pool | ring or pool | by a kernel thread |
 //!
-//! - CURSOR-1. The kernel locks the cursor of a regular file for a whole `read`, `write` or `lseek`
-//!   there. So if several of our descriptors share a cursor, a worker uses it only while no pool
-//!   thread does, and never waits for that (`try_with_cursor`). A pool thread waits until no worker
-//!   uses it (`with_cursor`).
+//! - CURSOR-1. The kernel locks the cursor of a regular file for the whole duration of a `read`,
+//!   `write` or `lseek` at the cursor. So if several of our descriptors share a cursor, a worker
+//!   uses the cursor only while no pool thread does, and never waits for one (`try_with_cursor`). A
+//!   pool thread waits until no worker uses the cursor (`with_cursor`).
 
 use super::in_flight::start;
 use super::mounts::{self, DeviceLatency};

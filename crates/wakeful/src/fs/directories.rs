@@ -40,7 +40,7 @@ pub fn remove_dir(path: impl AsRef<Path>) -> impl Future<Output = io::Result<()>
 
 /// Removes a directory with all its contents.
 ///
-/// Does not follow symbolic links: a link is removed itself, not its target.
+/// Does not follow symbolic links: removes the links themselves.
 ///
 /// # Errors
 ///

@@ -5,21 +5,23 @@
 //! first slot: naming four of ten frequently changing owners would not be worth its cost.
 //!
 //! Rules:
-//! - PERMIT-4. The first slot belongs to the task that sets FIRST in the semaphore's word. It sets
-//!   FIRST in the operation that acquires its permits, and clears it in the operation that releases
-//!   them. So a single owner costs two stores. The other slots are claimed one by one.
-//! - PERMIT-5. A task writes its name after it has acquired permits. Unless it has the first slot,
-//!   it then checks whether a task waits, and if so publishes the owners (`publish`). A task that
-//!   releases permits leaves its slot after the release, and checks again. Only the first slot is
-//!   emptied before the release, while FIRST still marks it as occupied. So at any time every owner
-//!   has a name in its slot, or a mark that the name is missing, or is about to publish.
-//! - PERMIT-6. The first task that enqueues itself copies the names to the resource record. It does
-//!   so under the list's lock, after it has set WAITERS. Later waiters need not, because every
-//!   owner publishes while WAITERS is set. It may find the mark of a missing name. Then the marked
-//!   owner is a few instructions away from writing its name, or it is leaving, for which it needs
-//!   the lock, and publishes. The waiter does not wait for either. It copies the mark, which
-//!   readers interpret as "unknown" (`OwnerTable::has_unlisted`). A waiter that is polled again and
-//!   finds the mark in the record copies the names again. The deadlock scanner wakes such a waiter.
+//! - PERMIT-4. The first slot belongs to the task that sets FIRST in the semaphore's word. The task
+//!   sets FIRST in the operation that acquires its permits, and clears FIRST in the operation that
+//!   releases them. So recording a single owner costs two stores. The other slots are claimed one
+//!   by one.
+//! - PERMIT-5. A task writes its name after it has acquired permits. Unless it owns the first slot,
+//!   it then checks for waiting tasks, and publishes the owners if there are any (`publish`). A
+//!   task that releases permits leaves its slot after the release, and checks again. Only the first
+//!   slot is emptied before the release, while FIRST still marks it as occupied. So at any time
+//!   each owner's slot holds its name or a mark that the name is missing, or the owner is about to
+//!   publish.
+//! - PERMIT-6. The first task that enqueues itself copies the names to the resource record, under
+//!   the list's lock, after it has set WAITERS. Later waiters need not copy, because every owner
+//!   publishes while WAITERS is set. The first waiter may find the mark of a missing name. Then the
+//!   marked owner is about to write its name, or it is leaving, for which it needs the lock, and
+//!   publishes. The waiter does not wait for either. It copies the mark, which readers interpret as
+//!   "unknown" (`OwnerTable::has_unlisted`). A waiter that is polled again and finds the mark in
+//!   the record copies the names again. The deadlock scanner wakes such a waiter.
 //! - PERMIT-7. The name of an owner that was granted its permits is only in the resource record.
 //!   The slot is marked accordingly (`SlotState::InRecord`). The granting task writes the name
 //!   under the list's lock, and the owner accepts it.
@@ -28,10 +30,10 @@
 //!   waiter while it has a part. The record is written under the list's lock.
 //!
 //! The race to fear: an owner claims its slot and sees no waiter, while the first waiter copies an
-//! empty slot. It cannot happen: each writes first, and then reads what the other has written.
+//! empty slot. It cannot happen: each actor first writes, and then reads the other's write.
 //! Claiming or leaving a slot is a SeqCst read-modify-write, and so is setting WAITERS. So the
-//! owner publishes, or the waiter finds its name or its mark. For the first slot the mark is FIRST,
-//! in the word in which WAITERS is set, so there is no race and nothing to check.
+//! owner publishes, or the waiter finds the owner's name or mark. For the first slot the mark is
+//! FIRST, in the word in which WAITERS is set, so there is no race and nothing to check.
 
 use crate::sys::membarrier;
 use crate::sys::sync::atomic::{AtomicU32, Ordering::*};

@@ -222,7 +222,7 @@ impl File {
         }
     }
 
-    /// Changes the permissions of the file, after writing all data written before.
+    /// Changes the permissions of the file, once all previously written data is in the file.
     ///
     /// # Errors
     ///

@@ -64,7 +64,8 @@ impl CursorState {
         self.reading.is_none() && self.unread() == 0
     }
 
-    /// Discards data that was read ahead, and returns how far it moved the cursor ahead.
+    /// Discards data that was read ahead, and returns the number of bytes by which the cursor is
+    /// ahead.
     pub(super) fn discard(&mut self) -> i64 {
         let ahead = self.unread() as i64;
         self.buf.clear();

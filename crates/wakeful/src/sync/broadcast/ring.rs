@@ -7,20 +7,21 @@
 //!
 //! Rules:
 //! - BROADCAST-1. `unseen` counts the receivers that existed when the slot's message was stored and
-//!   have not passed it. A receiver passes every position from its first one on, once: by reading
-//!   the message, by finding it overwritten, or when it is dropped. A message is in the slot
-//!   exactly while `unseen` is not 0.
+//!   have not passed it. A receiver passes each position once, starting at its first: by reading
+//!   the message, by finding it overwritten, or when the receiver is dropped. A message is in the
+//!   slot exactly while `unseen` is not 0.
 //! - BROADCAST-2. While `unseen` is 0, the slot belongs to the senders, under the tail's lock. A
 //!   receiver that still needs the slot's message would be counted in `unseen`.
 //! - BROADCAST-3. While `unseen` is not 0, value, sequence number and `unseen` are accessed under
 //!   the slot's own lock. A receiver accesses them only if the sequence number matches its message.
-//!   The thread that takes `unseen` to 0 has moved the value out, and accesses neither from then
-//!   on.
+//!   The thread that sets `unseen` to 0 has moved the value out before, and does not access the
+//!   slot afterwards.
 //!
 //! So a sender whose receivers keep up takes no second lock. A sender that overwrites a message
-//! only tries to get the slot's lock. It never waits for it under the tail's lock, because the
-//! holder may be inside `T::clone`. The clone runs under the slot's lock because `T` need not be
-//! `Sync`. That lock puts its waiters to sleep, because a clone can take any time.
+//! only tries to acquire the slot's lock. The sender never waits for that lock under the tail's
+//! lock, because the holder may be inside `T::clone`. The clone runs under the slot's lock because
+//! `T` need not be `Sync`. That lock puts its waiters to sleep, because a clone can take
+//! arbitrarily long.
 //!
 //! Orderings: the Release store of the sequence number pairs with the Acquire load in
 //! [`Ring::with_value`]: a receiver that finds its number sees the value. The Release store of 0 to

@@ -104,7 +104,7 @@ fn mutex_is_handed_to_cancelled_waiter() {
 }
 
 /// Two tasks lock twice; they wait if they must, and are cancelled. Catches two owners, and a word
-/// that says CONTENDED when no task waits.
+/// that is CONTENDED although no task waits.
 #[test]
 fn mutex_has_one_owner() {
     fn try_twice(mutex: &Arc<Mutex<usize>>) -> usize {

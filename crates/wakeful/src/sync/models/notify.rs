@@ -135,7 +135,7 @@ fn dropped_waiter_hands_notification_on() {
     }
 }
 
-/// The only waiter is dropped as it is notified: a permit is stored. Catches a word that still says
+/// The only waiter is dropped as it is notified: a permit is stored. Catches a word that is still
 /// WAITING.
 #[test]
 fn only_waiter_is_dropped() {
@@ -214,8 +214,8 @@ fn notified_waiters_do_not_wait_for_their_batch() {
     });
 }
 
-/// A waiter enqueues itself behind notified waiters, and is dropped. Catches a word that says
-/// WAITING for notified waiters (NOTIFY-1).
+/// A waiter enqueues itself behind notified waiters, and is dropped. Catches a word that is WAITING
+/// because of notified waiters (NOTIFY-1).
 #[test]
 fn waiter_comes_and_goes_behind_notified_waiters() {
     model(4, || {

@@ -82,7 +82,7 @@ fn change_synchronizes() {
     });
 }
 
-/// A waiter is cancelled, so the word still says that a task waits; another waiter arrives as two
+/// A waiter is cancelled, so the word still indicates a waiting task; another waiter arrives as two
 /// values are sent. Catches a flag that is cleared although a waiter is in the list.
 #[test]
 fn waiter_is_cancelled_while_another_comes() {

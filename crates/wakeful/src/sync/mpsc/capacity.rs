@@ -7,10 +7,10 @@
 //!
 //! Rules:
 //! - CAPACITY-1. While QUEUED is set, only the holder of the lock reserves slots, and no sender
-//!   claims a slot without a reservation. The holder of the lock sets it if a sender waits in the
-//!   list, or if the word is too small for the reserved slots.
-//! - CAPACITY-2. Freed slots go to the first waiter until it has all that it requested. Until then
-//!   `partial` is the number it has; these slots count as reserved.
+//!   claims a slot without a reservation. The holder of the lock sets QUEUED if a sender waits in
+//!   the list, or if the reserved slots exceed what the word can count.
+//! - CAPACITY-2. Freed slots go to the first waiter until its request is complete. Until then,
+//!   `partial` is the number of slots it has; they count as reserved.
 //! - CAPACITY-3. SENDER_WAITS in `fence_mode` is set whenever a sender waits in the list. An actor
 //!   that frees slots afterwards grants them (`grant_capacity`): permits see QUEUED in the word
 //!   that they change, the receiver sees SENDER_WAITS.
@@ -18,25 +18,25 @@
 //! The race to fear: a sender finds the channel full and enqueues itself, while the receiver frees
 //! a slot and sees no waiting sender. The sender writes `fence_mode` and then reads `head`; the
 //! receiver writes `head` and then reads `fence_mode`. With a full fence between the two steps on
-//! both sides, at least one of them sees the other's write. A full fence for every message would
-//! cost the receiver half of its time, so there are two modes:
+//! both sides, at least one side sees the other's write. A full fence for every message would cost
+//! the receiver half of its time, so there are two modes:
 //!
-//! - *cheap fence* (`fence_mode` is 0): the receiver has only a compiler fence there. A sender that
-//!   enqueues itself runs an expensive fence, a `membarrier` system call.
+//! - *cheap fence* (`fence_mode` is 0): the receiver has only a compiler fence between its steps. A
+//!   sender that enqueues itself runs an expensive fence, a `membarrier` system call.
 //! - *full fence* (FULL_FENCE is set): the receiver swaps `head`, which is a full fence. A sender
 //!   needs no fence but its own read-modify-write of `fence_mode`.
 //!
 //! A sender that enqueues itself in cheap-fence mode sets FULL_FENCE and SENDER_WAITS in one step,
 //! and then runs the expensive fence. A receiver that did not see the bits has written `head`
 //! before that fence, so the sender's next load of `head` sees it. The receiver returns to cheap
-//! fences after many messages for which no sender waited. It does so by a compare-exchange that
-//! fails if SENDER_WAITS is set. A sender that enqueues itself before that exchange is seen by it;
-//! a later one finds FULL_FENCE cleared.
+//! fences after many messages for which no sender waited. For this it uses a compare-exchange that
+//! fails if SENDER_WAITS is set. That exchange sees every sender that enqueued itself before; a
+//! later sender finds FULL_FENCE cleared.
 //!
 //! If two senders enqueue themselves at the same time, the second may find FULL_FENCE set although
-//! the first has not run its fence yet. The first one loads `head` again after its fence, under the
-//! lock, and grants capacity to all waiters. If the second one enqueues itself after that, the lock
-//! shows it what the first one saw.
+//! the first has not run its fence yet. The first sender loads `head` again after its fence, under
+//! the lock, and grants capacity to all waiters. If the second sender enqueues itself after that,
+//! the lock orders it after the first one's load of `head`.
 
 use super::chan::Chan;
 use super::tail::{CLOSED, MAX_RESERVED, PERMIT, QUEUED, Tail};

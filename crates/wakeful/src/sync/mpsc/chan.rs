@@ -12,12 +12,12 @@
 //!   position from `p` to `p + 1` has claimed slot `p`. It fills the slot without delay: no user
 //!   code runs in between.
 //! - MPSC-2. `tail_block` points to the block of the position in `tail`, or to the preceding block.
-//!   Its lowest bit is the parity of the block's number, which says which of the two it is. Only
-//!   the sender that claimed the last slot of a block advances it, before it fills that slot. A
-//!   sender that finds the earlier block waits for that step.
+//!   Its lowest bit is the parity of the block's number, which distinguishes the two. Only the
+//!   sender that claimed the last slot of a block advances `tail_block`, before it fills that slot.
+//!   A sender that finds the earlier block waits for that step.
 //! - MPSC-3. A sender uses the pointer only if its compare-exchange of `tail` succeeded. Then no
-//!   position was claimed since it loaded `tail`, so the pointer is still right. The block is not
-//!   reused before its slot is ready (BLOCK-3).
+//!   position was claimed since the sender loaded `tail`, so the pointer is still valid. The block
+//!   is not reused before its slot is ready (BLOCK-3).
 //! - MPSC-4. The waker cell belongs to the receiver while PARKED is not set and all claimed
 //!   positions are received. Setting PARKED gives the cell to the actor that clears the bit: the
 //!   receiver itself, if it changes its mind; the sender that claims the next position, until that
@@ -30,12 +30,12 @@
 //! checks again. If it succeeds, the next sender sees PARKED in the word that it exchanges. So no
 //! fence is needed, and a send that wakes no receiver takes no further step.
 //!
-//! A position that is claimed and not ready belongs to a sender that is in the middle of a few
-//! instructions. That sender did not see PARKED, because it was not set. The receiver must not park
-//! then: it spins for a short time, and then yields to other tasks.
+//! A position that is claimed but not ready belongs to a sender that is in the middle of a few
+//! instructions. That sender did not see PARKED, because it was not set. So the receiver must not
+//! park: it spins for a short time, and then yields to other tasks.
 //!
 //! Why MPSC-4 holds: the sender that clears PARKED takes the waker before its slot is ready. Until
-//! then the receiver sees a position that is claimed and not ready, so it does not park. After that
+//! then the receiver sees a position that is claimed but not ready, so it does not park. After that
 //! the cell is empty, and belongs to the receiver.
 #![allow(unsafe_code)]
 

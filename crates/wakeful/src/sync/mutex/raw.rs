@@ -18,15 +18,15 @@
 //!   grant (`Grant::One`).
 //! - MUTEX-2. While the word is LOCKED, two threads may change it: the holder of the list's lock,
 //!   and the unlocking thread. While it is CONTENDED, only the holder of the list's lock may.
-//! - MUTEX-3. Under the list's lock, the word is CONTENDED exactly if the list is not empty.
+//! - MUTEX-3. Under the list's lock, the word is CONTENDED if and only if the list is not empty.
 //! - MUTEX-4. While the word is CONTENDED or HANDED_OVER, the resource record names the owner. If
-//!   the owner acquired a free lock, the first waiter copies its id from the word and its site from
-//!   `site`. If the lock was handed over, the unlocking thread writes the record. Then the new
-//!   owner alone marks there that it has accepted the lock.
+//!   the owner acquired a free lock, the first waiter copies the owner's id from the word and its
+//!   site from `site`. If the lock was handed over, the unlocking thread writes the record. Only
+//!   the new owner marks the record when it has accepted the lock.
 //!
 //! The race to fear: a task enqueues itself while the lock is released by a thread that saw no
 //! waiter. It cannot happen: the step to CONTENDED is a compare-exchange from LOCKED, and so is the
-//! step to UNLOCKED. One of them comes first; the other fails and reads the word again.
+//! step to UNLOCKED. One step comes first; the other fails and reads the word again.
 //!
 //! A task that enqueues itself just as another task acquires the lock reads the owner from the
 //! word, but perhaps not the acquire site. It never reads the site of an earlier owner, because

@@ -17,16 +17,16 @@
 //! ```
 //!
 //! Rules:
-//! - NOTIFY-1. The word says WAITING exactly while a *current* waiter is in the list: one whose count
+//! - NOTIFY-1. The word is WAITING exactly while a *current* waiter is in the list: one whose count
 //!   equals the count in the word. Current waiters are behind all others, because the count only grows.
-//! - NOTIFY-2. While the word says WAITING, only the holder of the list's lock changes it, by a
-//!   plain store. Otherwise any thread may, by a compare-exchange.
-//! - NOTIFY-3. The other waiters in the list were notified by a `notify_waiters` call that is still
+//! - NOTIFY-2. While the word is WAITING, only the holder of the list's lock changes it, with a plain
+//!   store. Otherwise any thread may, with a compare-exchange.
+//! - NOTIFY-3. All other waiters in the list were notified by a `notify_waiters` call that is still
 //!   waking them, batch by batch. `notify_locked` skips them.
 //!
-//! The race to fear: a notifier finds no waiter and stores a permit, while a waiter finds no permit
-//! and enqueues itself. It cannot happen: both confirm what they read by a compare-exchange of the
-//! same word (NOTIFY-2), and one of them fails.
+//! The race to fear: a notifier finds no waiter and stores a permit, while a waiter finds no permit and
+//! enqueues itself. It cannot happen: both confirm their read with a compare-exchange of the same word
+//! (NOTIFY-2), and one of these fails.
 //!
 //! Orderings: a notifier changes the word with Release, even if a permit is stored already. A
 //! waiter that consumes the permit or reads the count does so with Acquire, so it sees everything
@@ -104,8 +104,8 @@ impl Notify {
 
     /// Wakes the waiters that a `notify_waiters` call has notified.
     pub(super) fn wake_notified(&self) {
-        // A stale word is good enough. If it says WAITING it is not stale (NOTIFY-2). Otherwise no
-        // waiter in the list is current, and none becomes current (NOTIFY-1).
+        // A stale word is good enough. If it is WAITING, it is not stale (NOTIFY-2). Otherwise no waiter
+        // in the list is current, and none becomes current (NOTIFY-1).
         self.waiters.grant_while(Grant::All, |(), &created_at| {
             created_at != calls(self.word.load(Relaxed))
         });

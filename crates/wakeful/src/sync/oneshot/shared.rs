@@ -1,8 +1,8 @@
 //! The allocation that both ends of a oneshot channel share, and the rules of access to it.
 //!
-//! Actors: the *sender* and the *receiver*. Each sets a final state once: the sender DONE (with or
-//! without a VALUE), the receiver CLOSED, and only before DONE. Each may wait for the final state
-//! of the other. Each detaches by its GONE flag.
+//! Actors: the *sender* and the *receiver*. Each end sets a final state once: the sender DONE (with
+//! or without a VALUE), the receiver CLOSED, but only before DONE. Each end may wait for the
+//! other's final state. Each detaches by setting its GONE flag.
 //!
 //! ```text
 //! diagram
@@ -15,10 +15,11 @@
 //! Rules:
 //! - ONESHOT-1. Until DONE, the value belongs to the sender. Afterwards, if VALUE is set, the value
 //!   belongs to the receiver, which takes it once. VALUE is never set after CLOSED.
-//! - ONESHOT-2. Each end has a slot for its waker, and a WAITS flag. While the flag is not set, the
-//!   slot belongs to its end. While it is set, a waker is in the slot, which both ends may read and
-//!   neither writes. The end that clears the flag moves the waker out. The other end clears it
-//!   together with its final state, after which the flag is never set again.
+//! - ONESHOT-2. Each end has a slot for its waker, and a WAITS flag. While the flag is clear, the
+//!   slot belongs to its end. While the flag is set, the slot holds a waker, which both ends may
+//!   read and neither writes. The end that clears the flag moves the waker out. The other end
+//!   clears the flag together with setting its final state, after which the flag is never set
+//!   again.
 //! - ONESHOT-3. An end whose GONE flag is set accesses nothing any more, and leaves no waker of its
 //!   own behind. The end that finds the other end's GONE set is alone, and frees the memory.
 //!

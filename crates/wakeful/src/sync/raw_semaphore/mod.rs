@@ -14,12 +14,12 @@
 //! ```
 //!
 //! Rules:
-//! - PERMIT-1. While WAITERS is set, only the holder of the list's lock changes the word. So no
-//!   task can overtake a waiter, and a task that releases permits gives them to the list.
+//! - PERMIT-1. While WAITERS is set, only the holder of the list's lock changes the word. So no task can
+//!   overtake a waiter, and a task that releases permits grants them to waiters.
 //! - PERMIT-2. While WAITERS is set, the word has no permits. All permits went to the first waiter,
-//!   which may have a part of what it requested. The waiters behind it get none, even if they requested
+//!   which may have only a part of its request. The waiters behind it get none, even if they requested
 //!   few.
-//! - PERMIT-3. Under the list's lock, WAITERS is set exactly if the list is not empty. The list
+//! - PERMIT-3. Under the list's lock, WAITERS is set if and only if the list is not empty. The list
 //!   changes in the same critical section.
 //!
 //! The race to fear: a task finds too few permits and enqueues itself, while the last permit is released
@@ -27,10 +27,10 @@
 //! WAITERS takes all permits of the word. A permit released before is among them; a later release finds
 //! WAITERS set.
 //!
-//! Orderings: a release of permits is a Release of the word, and acquiring them an Acquire. While
-//! no task waits, the word changes only by read-modify-write operations. So a task that acquires
-//! permits sees everything that was done under each of them. Permits that go through the list are
-//! ordered by its lock and by the grant.
+//! Orderings: a release of permits is a Release of the word, and acquiring them an Acquire. While no
+//! task waits, the word changes only by read-modify-write operations. So a task that acquires permits
+//! sees everything that their previous owners did. Permits that go through the list are ordered by its
+//! lock and by the grant.
 
 mod diagnostics;
 mod waiters;

@@ -1,4 +1,4 @@
-//! A channel that keeps the latest value: senders change it, receivers watch it.
+//! A channel that keeps only the latest value: senders change it, receivers observe it.
 //!
 //! [`channel`] creates a [`Sender`] and a [`Receiver`] with an initial value. Both can be cloned.
 //! Older values are not kept. Every receiver remembers the last value that it has *seen*:
@@ -39,9 +39,10 @@
 //! Everything that a task does before it sends a value happens before everything that a receiver
 //! does after it has seen that value.
 
-// The value is under a reader-writer lock. A version number identifies it. The version changes under
-// that lock, so a thread that reads the value knows its version. Tasks wait for the version alone,
-// never for the lock. The receivers have a counter of their own. Senders wait until it is zero.
+// The value is behind a reader-writer lock, and identified by a version number. The version changes
+// under that lock, so a thread that reads the value knows its version. Tasks wait for the version
+// alone, never for the lock. Receivers are counted separately; `Sender::closed` waits until the
+// count is zero.
 
 pub mod error;
 mod receiver;
@@ -58,7 +59,7 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The lowest bit of a version: all senders were dropped.
+/// The lowest bit of a version, set once all senders were dropped.
 const CLOSED: u64 = 1;
 /// The difference between consecutive versions.
 const STEP: u64 = 2;
