@@ -1,4 +1,4 @@
-//! Clocks that differ: bug 13.
+//! Bugs of hosts whose clocks differ: bug 13.
 
 use crate::programs::{System, Twin};
 use crate::rt::{choose, sleep, spawn, system_time};
@@ -10,14 +10,14 @@ const LEASE: Duration = Duration::from_secs(10);
 /// A storage to which only the holder of a lease may write.
 #[derive(Default)]
 struct Storage {
-    /// The token of the newest lease, and until when it holds.
+    /// The token of the newest lease, and the time until which it is valid.
     lease: Option<(u64, SystemTime)>,
     /// The token of the newest write.
     written: u64,
 }
 
 impl Storage {
-    /// Grants a lease, unless another one holds by the clock of the caller.
+    /// Grants a lease, unless another one is valid by the caller's clock.
     fn acquire(&mut self, now: SystemTime) -> Option<(u64, SystemTime)> {
         let number = match self.lease {
             Some((_, until)) if until > now => return None,
@@ -38,7 +38,7 @@ impl Storage {
     }
 }
 
-/// Acquires leases, and writes while the own clock says that they hold.
+/// Acquires leases, and writes while they are valid by the own clock.
 async fn node(storage: Arc<Mutex<Storage>>, ahead: Arc<Mutex<Duration>>, twin: Twin) {
     let now = || system_time() + *ahead.lock().unwrap();
     for _ in 0..20 {
@@ -54,7 +54,7 @@ async fn node(storage: Arc<Mutex<Storage>>, ahead: Arc<Mutex<Duration>>, twin: T
     }
 }
 
-/// Two tasks write under leases. The wall clock of one of them may be ahead: the program keeps the
+/// Two tasks write under leases. The wall clock of one of them may be ahead. The program adds the
 /// difference itself, since not every tool has a clock for each host.
 pub fn expired_lease(twin: Twin) -> System {
     System::local(async move {

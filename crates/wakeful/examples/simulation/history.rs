@@ -30,8 +30,8 @@ impl History {
         }
     }
 
-    /// Returns whether some order of the operations explains all results: each read returns the value of
-    /// the last write, at first 0, and no operation precedes one that had ended when it began.
+    /// Returns whether some order of the operations explains all results. Each read returns the value of the
+    /// last write, at first 0, and no operation precedes one that had ended when it began.
     ///
     /// Tries all orders, one operation at a time. The possible continuations depend only on the set of
     /// operations done and on the register's value, so no such pair is tried twice.

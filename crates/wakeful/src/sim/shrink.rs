@@ -1,7 +1,7 @@
 //! Shrinking: finds a short list of choices with which the run still fails in the same way.
 //!
-//! Shrinking is *zeroing*. A choice that a replay leaves out is benign, so every subset of the choices is
-//! a run, and the empty subset is the run without unusual events. A pass tries:
+//! Shrinking is *zeroing*. A choice that a replay leaves out is benign, so every subset of the choices is a
+//! run. The empty subset is the run without unusual events. A pass tries:
 //!
 //! 1. to leave out all choices of a kind, then all of a host;
 //! 2. to leave out spans of the run: halves, quarters, down to single choices;
@@ -11,8 +11,8 @@
 //! the numbers of its later choices are too high. If a run without some cuts does not fail, it is tried
 //! with lower numbers too.
 //!
-//! After each success, the choices that the run really made replace the list, so choices that the shorter
-//! run did not reach are removed as well. Passes are repeated until one of them changes nothing.
+//! After each success, the choices that the run really made replace the list. So choices that the shorter run
+//! did not reach are removed as well. Passes are repeated until one of them changes nothing.
 
 use super::oracle::{ChoiceKind, Choices, MadeChoice};
 use std::ops::Range;

@@ -22,8 +22,8 @@
 //! ```
 //!
 //! The timeout depends on more than the clock. On a busy machine, a CPU-bound thread may get no CPU
-//! for hundreds of milliseconds. It cannot answer then, although its stack is the wanted one. So
-//! the requester gives up early only in two cases (`AnswerTimeout`): the thread had CPU time and
+//! for hundreds of milliseconds. It cannot answer then, although its stack is the wanted one. So the
+//! requester gives up early only in two cases (`AnswerTimeout`). Either the thread had CPU time and
 //! did not answer, because it blocks the signal, or it is blocked in the kernel.
 
 #![allow(unsafe_code)]

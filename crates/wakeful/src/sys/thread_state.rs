@@ -33,7 +33,7 @@ fn system_call(thread: i32) -> Option<libc::c_long> {
 
 /// Returns whether the thread is in a timed sleep, so that no other thread can end its wait.
 ///
-/// Returns false if that is unknown. The kernel's state "D" does not count: such a thread may wait
+/// Returns false if that is unknown. The kernel's state "D" does not count. Such a thread may wait
 /// for a device, but also for the memory map of the process, which another thread has locked.
 pub(crate) fn is_in_timed_sleep(thread: i32) -> bool {
     matches!(system_call(thread), Some(libc::SYS_nanosleep | libc::SYS_clock_nanosleep))
@@ -90,8 +90,8 @@ pub(crate) fn cpu_time(thread: i32) -> Option<Duration> {
 
 /// Returns whether a signal that is handled with SA_RESTART does not disturb the thread.
 ///
-/// That is true if the thread runs, if its system call is restarted, or if the callers of that system
-/// call repeat it, as Rust's std does for locks and sleeps.
+/// That is true if the thread runs, or if its system call is restarted. It is also true if callers
+/// repeat the call, as Rust's std does for locks and sleeps.
 #[cfg(target_env = "gnu")]
 pub(crate) fn tolerates_signal(thread: i32) -> bool {
     let call = match activity(thread) {

@@ -103,8 +103,8 @@ impl Outcome {
 
     /// Describes the first event in which two runs differ. Returns `None` if the runs are equal.
     ///
-    /// If runs with the same seed differ, the program depends on a value that the seed does not decide,
-    /// such as the real time or the order of a `HashMap`.
+    /// If runs with the same seed differ, the seed does not decide everything: the program may depend
+    /// on the real time, or on the order of a `HashMap`.
     ///
     /// # Examples
     ///

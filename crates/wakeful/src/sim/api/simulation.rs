@@ -22,8 +22,8 @@ const KEPT_EVENTS: usize = 16_384;
 /// The seed decides everything that could differ: the order of the tasks, where they are preempted, and
 /// every random choice. [`run`](Self::run) returns an [`Outcome`]; the same seed repeats its failure.
 ///
-/// The run fails if a task panics, if a task can never be woken again, or if nothing can happen any more
-/// before the program has returned. [`FailureKind`](crate::sim::FailureKind) lists all reasons.
+/// The run fails if a task panics, if a task can never be woken again, or if the program is stuck without
+/// a ready task, a timer or a message. [`FailureKind`](crate::sim::FailureKind) lists all reasons.
 ///
 /// # Examples
 ///
