@@ -1,8 +1,8 @@
-//! Spawn sites whose tasks only grow in number.
+//! Spawn sites whose number of tasks only grows.
 //!
-//! A site with many tasks is watched. The watch starts anew when the tasks become fewer, or when the tasks that it
-//! began with run or end. Then they are not a leak. Tasks of a busy server run all the time, and a burst does not grow
-//! any more, so neither is reported. Nor are tasks that wait for descriptors: a server has one for each idle
+//! A site with many tasks is watched. The watch restarts when the number of tasks falls, or when the tasks that it
+//! began with run or end, because then they are not a leak. Tasks of a busy server run all the time, and a burst stops
+//! growing, so neither is reported. Nor are tasks that wait for descriptors: a server has one for each idle
 //! connection.
 
 use super::Audience;
@@ -11,14 +11,14 @@ use std::collections::HashMap;
 use std::panic::Location;
 use std::time::Duration;
 
-/// The fewest tasks of one site that are watched.
+/// The minimum number of tasks of a watched site.
 const MANY: usize = 1000;
-/// How often the number of tasks must have grown.
+/// The minimum number of samples in which the number of tasks has grown.
 const MIN_RISES: u32 = 3;
-/// The shortest watch, in times of the time between two samples.
+/// The minimum length of a watch, in intervals between two samples.
 const MIN_SAMPLES: u32 = 3;
-/// Of this many tasks that the watch began with, one may have run. Of this many tasks that are alive, one
-/// may wait for a descriptor.
+/// One in this many tasks that the watch began with may have run, and one in this many living tasks may
+/// wait for a descriptor.
 const EXCEPTION: usize = 20;
 
 /// The tasks of one site in one walk.
@@ -27,7 +27,7 @@ pub(super) struct SiteCount {
     pub(super) alive: usize,
     /// Tasks that have not run since the watch began.
     pub(super) unmoved: usize,
-    /// Tasks that wait for a descriptor, alone or among others.
+    /// Tasks that wait for a descriptor, possibly among other waits.
     pub(super) for_descriptors: usize,
 }
 
@@ -38,12 +38,12 @@ pub(super) struct Growth(HashMap<&'static Location<'static>, SiteWatch>);
 /// The watch of one site.
 struct SiteWatch {
     since: Duration,
-    /// Tasks that the watch began with.
+    /// The number of tasks that the watch began with.
     alive: usize,
     rises: u32,
     last_at: Duration,
     last_alive: usize,
-    /// Tasks in the last report.
+    /// The number of tasks in the last report.
     reported_alive: usize,
 }
 
@@ -52,7 +52,7 @@ impl SiteWatch {
         Self { since: now, alive, rises: 0, last_at: now, last_alive: alive, reported_alive }
     }
 
-    /// Adds a sample. Returns whether the tasks only grow in number.
+    /// Adds a sample. Returns whether the number of tasks only grows.
     fn add(&mut self, count: SiteCount, now: Duration, spacing: Duration) -> bool {
         let has_run = self.alive.saturating_sub(count.unmoved);
         let have_run = has_run * EXCEPTION > self.alive;
@@ -72,14 +72,14 @@ impl SiteWatch {
 }
 
 impl Growth {
-    /// Returns since when tasks of this site are watched, in milliseconds of the runtime's clock.
+    /// Returns the start of the watch of this site, in milliseconds of the runtime's clock.
     pub(super) fn watched_ms(&self, site: &'static Location<'static>) -> Option<u32> {
         self.0.get(site).map(|watch| watch.since.as_millis() as u32)
     }
 
-    /// Adds the counts of a walk. Returns the sites that only grow, without what the tasks wait for.
+    /// Adds the counts of a walk. Returns the sites that only grow, without their common waits.
     ///
-    /// A site is reported to the hook again when it has twice as many tasks.
+    /// A site is reported to the hook again when its number of tasks has doubled.
     pub(super) fn update(
         &mut self,
         sites: HashMap<&'static Location<'static>, SiteCount>,

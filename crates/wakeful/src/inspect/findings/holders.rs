@@ -1,4 +1,4 @@
-//! The report of a lock or permit that is not released.
+//! Finds locks and permits that are not released.
 
 use super::walk::{Contended, Owners, is_for_lock};
 use crate::inspect::dump::{TaskDump, TaskState, WaitDump};
@@ -13,10 +13,10 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// How far the waits of a holder are followed.
+/// The maximum length of the chain of waits followed from a holder.
 const MAX_STEPS: usize = 8;
 
-/// The tasks of a runtime by their ids, collected when the first one is looked for.
+/// The tasks of a runtime by their ids, collected at the first lookup.
 pub(super) struct Tasks<'a> {
     scheduler: &'a dyn Inspectable,
     collected: OnceCell<Collected>,
@@ -67,7 +67,7 @@ impl<'a> Tasks<'a> {
     /// Returns whether a task or `block_on` future has spawned a living task, other than `except`.
     pub(super) fn has_other_child(&self, id: u64, except: u64) -> bool {
         let all = self.collected.get_or_init(|| self.collect());
-        // The header has the lower half of the parent's id.
+        // The header stores the lower half of the parent's id.
         all.by_id.iter().any(|(child, task)| {
             *child != except
                 && task.header().parent.get() == id as u32
@@ -78,12 +78,12 @@ impl<'a> Tasks<'a> {
 
 /// Returns the report of `contended`, whose `owners` have not released it for `held`.
 ///
-/// `None` if a holder runs, or waits for a lock itself. Then the holder of that lock is to blame,
-/// or the deadlock is reported. `None` too if it waits for messages or events. Tasks may share a
-/// receiver behind a lock, and each waits with the lock until there is work.
+/// Returns `None` if a holder runs, or waits for a lock itself: the holder of that lock is to blame, or
+/// a deadlock is reported. Also returns `None` if a holder waits for messages or events: tasks may share
+/// a receiver behind a lock, and each holds the lock until there is work.
 ///
-/// If there are more owners than are named, no deadlock can be found. Then it is reported if all that
-/// are named wait for the same resource again.
+/// If there are more owners than are named, no deadlock can be found. The resource is then reported if
+/// all named owners wait for it again.
 pub(super) fn slow_holder(
     tasks: &Tasks<'_>,
     contended: &Contended,
@@ -109,7 +109,7 @@ pub(super) fn slow_holder(
         })
     };
     let holders = owners.named.iter().map(holder).collect::<Option<Vec<_>>>()?;
-    // The record may have been reused since the walk. Then it has other owners.
+    // The record may have been reused since the walk, and then has other owners.
     let owners_now = contended.owned_by()?;
     let resource = (contended.wait, contended.resource_id());
     let waiters = (contended.waiters, contended.oldest.clone());
@@ -117,8 +117,8 @@ pub(super) fn slow_holder(
     (owners_now == *owners).then(|| SlowHolder::new(resource, holders, held, waiters))
 }
 
-/// Returns whether the task waits for this resource, and otherwise only for time-outs and signals of
-/// shutdown.
+/// Returns whether the task waits for this resource, and apart from it only for time-outs and shutdown
+/// signals.
 fn waits_again(task: &TaskDump, resource: u64) -> bool {
     let waits = || task.waits().iter().filter(|wait| !wait.is_earlier());
     let is_again =
@@ -126,8 +126,7 @@ fn waits_again(task: &TaskDump, resource: u64) -> bool {
     waits().any(is_again) && waits().all(|it| is_again(it) || it.wait_kind().is_cancellation())
 }
 
-/// Returns whether the task waits for a lock, a message or an event, itself or through the tasks that it
-/// waits for.
+/// Returns whether the task waits for a lock, a message or an event, directly or through other tasks.
 fn is_excused(tasks: &Tasks<'_>, task: &TaskDump) -> bool {
     let mut at = task.clone();
     for _ in 0..MAX_STEPS {
@@ -150,11 +149,11 @@ fn is_excused(tasks: &Tasks<'_>, task: &TaskDump) -> bool {
 
 /// Returns whether the task waits for messages or events.
 ///
-/// A wait that is usually for an order to stop counts only if there is no other.
+/// A wait that is usually for a shutdown signal counts only if there is no other wait.
 fn listens(task: &TaskDump) -> bool {
     let is_event = |kind| {
         use WaitKind::{Accept, BroadcastRecv, MpscRecv, Notified, Signal, WatchChanged};
-        // Not a oneshot: it brings one reply, which the lock need not be held for.
+        // Not a oneshot: it delivers one reply, and the lock need not be held to wait for that.
         let is_message = matches!(kind, MpscRecv | BroadcastRecv | WatchChanged);
         is_message || matches!(kind, Notified | Accept | Signal)
     };

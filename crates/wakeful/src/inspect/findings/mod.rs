@@ -1,9 +1,12 @@
-//! Situations that last. A lock is not released, no task learns of a panic, or a closure runs after
-//! an abort. Tasks of a site only grow in number, or a wait may never end.
+//! Findings about situations that last, such as a lock that is not released.
 //!
-//! None of them is a bug at first sight. A lock may be held for a moment, and a handle may be awaited
-//! later. So one scan finds nothing: [`Findings`] remembers when it saw a situation, and reports one
-//! that has lasted for [`report_lasting_after`](crate::runtime::Builder::report_lasting_after).
+//! Others are a panic that no task observes, a closure that runs after an abort, a spawn site whose
+//! tasks only grow in number, and a wait that may never end.
+//!
+//! None of these is a bug at first sight: a lock may be held for a moment, and a handle may be
+//! awaited later. So a single scan reports nothing. [`Findings`] remembers when it saw a situation,
+//! and reports one that has lasted for
+//! [`report_lasting_after`](crate::runtime::Builder::report_lasting_after).
 //!
 //! ```text
 //! diagram
@@ -13,12 +16,12 @@
 //! ```
 //!
 //! - [`walk`]: one walk over all tasks collects the candidates.
-//! - [`holders`]: the report of a lock or permit that is not released.
-//! - [`growth`]: spawn sites whose tasks only grow in number.
-//! - [`stalls`]: waits whose amounts or history say that they may never end.
+//! - [`holders`]: locks and permits that are not released.
+//! - [`growth`]: spawn sites whose number of tasks only grows.
+//! - [`stalls`]: waits whose amounts or history suggest that they may never end.
 //!
-//! The watchdog observes after each deadlock scan, on the CPU share of the scan. A situation that is
-//! not observed again is forgotten. A clock that is paused does not show how long a situation
+//! The watchdog observes after each deadlock scan, within the CPU budget of the scan. A situation
+//! that is not observed again is forgotten. A paused clock does not measure how long a situation
 //! lasts, so only `Handle::diagnose` observes such a runtime.
 
 mod growth;
@@ -37,7 +40,7 @@ use std::panic::Location;
 use std::time::Duration;
 use walk::{Contended, Walk};
 
-/// What was seen of a runtime, and when.
+/// The lasting situations of one runtime, with the times at which they were seen.
 #[derive(Default)]
 pub(crate) struct Findings {
     lasting: HashMap<Key, Lasting>,
@@ -48,38 +51,38 @@ pub(crate) struct Findings {
     growth: Growth,
 }
 
-/// The number of a resource, and where it was acquired. Tasks that take turns at one site make the same
+/// The id of a resource, and where it was acquired. Tasks that take turns at one site make the same
 /// mistake, so they are reported once.
 type ReportedHolder = (u64, Vec<Option<&'static Location<'static>>>);
 
-/// Identifies a situation from one observation to the next.
+/// Identifies a situation across observations.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
-    /// The number of a contended resource, and the numbers of its owners.
+    /// The id of a contended resource, and the ids of its owners.
     Held(u64, Vec<u64>),
     /// The id of a task.
     Panic(u64),
-    /// The number of a closure.
+    /// The id of a closure.
     Aborted(u64),
-    /// A stalled wait, and the task that has waited longest.
+    /// A stalled wait, and the id of the task that has waited longest.
     Stalled(StallKey, u64),
 }
 
-/// When a situation was seen, by the runtime's clock.
+/// The times at which a situation was seen, on the runtime's clock.
 #[derive(Default)]
 struct Lasting {
-    /// In order, and always with the first time.
+    /// Ascending. The first time is never discarded.
     seen_at: Vec<Duration>,
     is_reported: bool,
 }
 
-/// The most times that are remembered of one situation.
+/// The maximum number of times remembered for one situation.
 const MAX_SEEN: usize = 64;
-/// The most slow holders, and the most stalls, that one observation reports.
+/// The maximum number of slow holders, and of stalls, that one observation reports.
 const MAX_REPORTS: usize = 8;
-/// A lock with one waiter is reported after this many times the time for several.
+/// A lock with one waiter is reported after this multiple of the time for several waiters.
 const ONE_WAITER: u32 = 3;
-/// A stalled wait is reported after this many times the time for other situations.
+/// A stalled wait is reported after this multiple of the time for other situations.
 const STALL: u32 = 3;
 
 impl Lasting {
@@ -90,7 +93,7 @@ impl Lasting {
         self.seen_at.push(now);
     }
 
-    /// Returns how long ago it was first seen, within the last `window` of time.
+    /// Returns the time since the situation was first seen, within the last `window`.
     fn lasted(&self, now: Duration, window: Duration) -> Duration {
         let age = |at: &Duration| now.saturating_sub(*at);
         self.seen_at.iter().map(age).find(|age| *age <= window).unwrap_or_default()
@@ -102,7 +105,7 @@ impl Lasting {
 pub(crate) enum Audience {
     /// The report hook: each situation once.
     Hook,
-    /// The caller of `Handle::diagnose`: all that lasts now.
+    /// The caller of `Handle::diagnose`: every situation that lasts now.
     Diagnose,
 }
 
@@ -110,7 +113,7 @@ pub(crate) enum Audience {
 #[derive(Default)]
 pub(crate) struct Observed {
     pub(crate) reports: Vec<Report>,
-    /// After how long the next situation may be due.
+    /// The time after which the next situation may be due.
     pub(crate) again_after: Option<Duration>,
 }
 
@@ -210,8 +213,8 @@ impl Findings {
             let is_for_hook = round.audience == Audience::Hook;
             let is_repeated = is_for_hook && self.reported_holders.contains(&holder);
             // A release hands the resource to the waiter that is queued first. So no owner can
-            // release it and acquire it again while a waiter stays. What was seen before that wait
-            // began does not count.
+            // release it and acquire it again while a waiter stays. Observations from before that
+            // wait do not count.
             let mut is_put_off = false;
             round.note(key, contended.oldest.waited, patience, |held| {
                 is_put_off = reported == MAX_REPORTS && !is_repeated;
@@ -232,9 +235,9 @@ impl Findings {
     }
 }
 
-/// One observation, while it is made.
+/// An observation in progress.
 struct Round {
-    /// Situations of the observation before that were not noted again yet.
+    /// Situations of the previous observation that have not been noted again yet.
     before: HashMap<Key, Lasting>,
     now: HashMap<Key, Lasting>,
     at: Duration,

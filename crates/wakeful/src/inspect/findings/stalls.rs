@@ -1,13 +1,13 @@
-//! Waits whose amounts or history say that they may never end.
+//! Waits whose amounts or history suggest that they may never end.
 //!
-//! A candidate is a task that waits for one resource with a [stall note](StallNote), and for nothing else
-//! but time-outs and signals of shutdown. The task has as many live wakers as waits of its last poll, and
-//! the resource has one of them:
-//! - Waits for permits and for capacity are linked as long as the waiter is in the list.
+//! A candidate is a task that waits for one resource with a [stall note](StallNote), and otherwise only
+//! for time-outs and shutdown signals. The task has as many live wakers as waits of its last poll, and the
+//! resource has one of them:
+//! - Waits for permits and for capacity are linked while the waiter is in the list.
 //! - A receiver, a barrier and a `Notify` write a note only for waits with a waker of the task itself. A
-//!   receiver keeps the waker. A barrier and a `Notify` remove the note if a future is dropped that waits.
+//!   receiver keeps the waker. A barrier and a `Notify` remove the note when a waiting future is dropped.
 //!
-//! The note was read while the task was in that wait, so it is of the right resource.
+//! The note was read while the task was in that wait, so it belongs to the right resource.
 //!
 //! [`StallNote`]: crate::wait::ownership::stall_note::StallNote
 
@@ -28,21 +28,20 @@ use std::collections::BTreeMap;
 use std::panic::Location;
 use std::time::Duration;
 
-/// A task or `block_on` future that waits, as the walk sees it.
+/// A waiting task or `block_on` future, as observed by the walk.
 pub(super) struct Waiter<'a> {
     pub(super) record: &'a WaitRecord,
-    /// Its live wakers.
+    /// The number of its live wakers.
     pub(super) wakers: u64,
-    /// Identifies its last poll.
+    /// The stamp of its last poll.
     pub(super) poll: PollStamp,
-    /// The program declared that it may wait forever.
+    /// Whether the program declared that it may wait forever.
     pub(super) is_exempt: bool,
-    /// Returns whether it waits and was not polled since.
+    /// Returns whether it still waits and has not been polled since.
     pub(super) is_same: &'a dyn Fn() -> bool,
 }
 
-/// Identifies a reason for which tasks are stalled: a kind of wait and a resource, or the site of the
-/// call.
+/// Identifies why tasks are stalled: a kind of wait, and a resource or the site of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct StallKey {
     kind: u8,
@@ -73,7 +72,7 @@ fn can_stall(kind: WaitKind) -> bool {
 }
 
 impl Waiter<'_> {
-    /// Returns whether it is a wait of the last poll, or a waker of the task is queued there.
+    /// Returns whether the wait is from the last poll, or a waker of the task is queued there.
     fn is_current(&self, wait: &RecordedWait) -> bool {
         match wait.link {
             Link::Direct => true,
@@ -82,7 +81,7 @@ impl Waiter<'_> {
         }
     }
 
-    /// Returns the only wait that can stall, if all others are exits that cancel it.
+    /// Returns the only wait that can stall, if all others are exits that cancel that wait.
     fn only_stall<'w>(&self, waits: &'w [RecordedWait]) -> Option<&'w RecordedWait> {
         let is_record =
             |it: &&RecordedWait| matches!(it.wait.target.target(), WaitTarget::Record(_));
@@ -146,7 +145,7 @@ impl StallCandidate {
             waited: since(now, wait.since_ms),
             exits,
         };
-        // Read last: the note is of the resource that the task waits for.
+        // Checked last, which proves that the note belongs to the resource that the task waits for.
         (is_stalled && (waiter.is_same)()).then_some(Self { wait, index, stall, receiver })
     }
 
@@ -164,7 +163,7 @@ impl StallCandidate {
     pub(super) fn cause(&self, tasks: &Tasks<'_>) -> Option<StallCause> {
         let Stall { task, count, of, made_at } = self.stall;
         let cause = match self.wait.wait {
-            // Simulated runtimes give out the same ids, so a task may be another one.
+            // Simulated runtimes share ids, so an id may belong to another task.
             _ if !id::are_unique() => return None,
             WaitKind::Barrier => StallCause::Barrier { arrived: count, of, made_at },
             WaitKind::Semaphore => StallCause::Permits { wanted: count, ever: of },
@@ -175,7 +174,7 @@ impl StallCandidate {
                 }
                 None => StallCause::NeverReceived { capacity: of, made_at },
             },
-            // The sender may have been moved to it.
+            // The sender may have been moved to that child.
             _ if tasks.has_other_child(task, self.wait.task.id) => return None,
             _ if task == self.wait.task.id => StallCause::KeptSender { by: None, made_at },
             _ => {
@@ -193,7 +192,7 @@ impl StallCandidate {
 fn waits_only_for(task: &TaskDump, id: u64) -> bool {
     let [wait] = task.waits() else { return false };
     let joins = wait.wait_kind() == WaitKind::Join
-        // A set of tasks has several: it waits for the end of any of them.
+        // A wait for a `JoinSet` has several holders, and the end of any of them ends it.
         && matches!(wait.holders(), [holder] if holder.id() == id);
     task.state() == TaskState::Waiting && task.wakers() == 1 && !wait.is_earlier() && joins
 }
@@ -207,7 +206,7 @@ pub(super) fn group(
     for candidate in candidates {
         let (key, index) = (candidate.key(), candidate.index);
         let is_semaphore = candidate.wait.wait == WaitKind::Semaphore;
-        // The requests behind it wait as well.
+        // The requests queued behind this one wait as well.
         let behind = if is_semaphore { waiters(index).saturating_sub(1) } else { 0 };
         match groups.get_mut(&key) {
             None => drop(groups.insert(key, StallGroup { oldest: candidate, others: behind })),

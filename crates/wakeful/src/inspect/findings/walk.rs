@@ -1,4 +1,4 @@
-//! One walk over all tasks, which collects what may become a finding.
+//! A walk over all tasks that collects candidates for findings.
 
 use super::Key;
 use super::growth::{Growth, SiteCount};
@@ -22,12 +22,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::panic::Location;
 use std::time::Duration;
 
-/// What one walk over the tasks of a runtime has found.
+/// The candidates that one walk over the tasks of a runtime has collected.
 pub(super) struct Walk {
     contended: BTreeMap<u64, Contended>,
-    /// Tasks that panicked, whose handles are kept. Whether each is a closure.
+    /// Tasks that panicked and whose handles are kept, each with whether it is a closure.
     pub(super) panicked: Vec<(TaskInfo, bool)>,
-    /// Closures that were aborted and run.
+    /// Closures that were aborted and still run.
     pub(super) aborted: Vec<TaskInfo>,
     /// Waits that may never end.
     pub(super) stalls: Vec<StallCandidate>,
@@ -49,18 +49,18 @@ pub(super) struct Contended {
 pub(super) struct Owners {
     /// By task.
     pub(super) named: Vec<Owner>,
-    /// There are owners that are not named.
+    /// Whether there are owners that are not named.
     pub(super) has_others: bool,
 }
 
 impl Owners {
-    /// Returns the key of the situation that these own the resource.
+    /// Returns the key of the situation in which these tasks own the resource.
     pub(super) fn key(&self, resource: u64) -> Key {
         Key::Held(resource, self.named.iter().map(|owner| owner.task).collect())
     }
 }
 
-/// Returns whether it is a wait for a lock or for permits.
+/// Returns whether waits of this kind are for a lock or for permits.
 pub(super) fn is_for_lock(kind: WaitKind) -> bool {
     use WaitKind::{Mutex, RwLockRead, RwLockWrite, Semaphore};
     matches!(kind, Mutex | RwLockRead | RwLockWrite | Semaphore)
@@ -131,8 +131,8 @@ impl Walk {
         walk
     }
 
-    /// Adds the locks that a task waits for, and a wait that may never end. Returns whether it waits for
-    /// a descriptor.
+    /// Adds the locks that a task waits for, and its wait that may never end. Returns whether the task
+    /// waits for a descriptor.
     fn add_waits(
         &mut self,
         waiter: &Waiter<'_>,
@@ -176,7 +176,7 @@ impl Contended {
         ResourceRecord::display_number(self.record.target().target())
     }
 
-    /// Returns the owners that are named. `None` if there are none, or one is not a task.
+    /// Returns the named owners, or `None` if there are none or one is not a task.
     pub(super) fn owned_by(&self) -> Option<Owners> {
         let mut named = self.record.owners();
         let has_others = self.record.has_unlisted();
@@ -188,11 +188,11 @@ impl Contended {
     }
 }
 
-/// Counts neighbours of one spawn site.
+/// Counts consecutive tasks of one spawn site.
 #[derive(Default)]
 struct SiteRun {
     site: Option<&'static Location<'static>>,
-    /// Since when tasks of this site are watched.
+    /// The start of the watch of this site.
     watched_ms: Option<u32>,
     count: SiteCount,
 }
@@ -212,7 +212,7 @@ impl SiteRun {
             (self.site, self.watched_ms) = (Some(site), growth.watched_ms(site));
         }
         self.count.alive += 1;
-        // Spawned and waiting since before the watch began: it has not run since.
+        // A task that was spawned and began to wait before the watch has not run since.
         let is_unmoved = waits
             && self.watched_ms.is_some_and(|watched_ms| {
                 let watched = since(now, watched_ms);

@@ -77,11 +77,11 @@ pub struct WaitGroup {
     kind: &'static str,
     site_label: &'static str,
     site: Site,
-    /// How long each task waits, ascending.
+    /// How long each task has waited, ascending.
     durations: Vec<Duration>,
 }
 
-/// Groups the tasks of a dump. `started` has the number of spawns at each site.
+/// Groups the tasks of a dump. `started` maps each site to its number of spawns.
 pub(super) fn by_site(dump: &Dump, started: &BTreeMap<Site, u64>) -> Vec<SpawnGroup> {
     let mut groups: BTreeMap<Site, (SpawnGroup, Waits)> = BTreeMap::new();
     for (site, started) in started {
@@ -140,7 +140,7 @@ impl SpawnGroup {
             sort_by_key(&mut wait.durations, |duration| *duration);
         }
         sort_by_key(&mut group.waits, |wait| std::cmp::Reverse(wait.durations.len()));
-        // A task that was spawned while the counts were read.
+        // A task may be spawned while the counts are read.
         group.started = group.started.max(group.alive() as u64);
         group.newest = group.newest.min(group.oldest);
         group
@@ -168,9 +168,9 @@ impl SpawnGroup {
         self.started - self.alive() as u64
     }
 
-    /// Returns by how many the number of living tasks has grown since an earlier snapshot.
+    /// Returns the growth of the number of living tasks since an earlier snapshot.
     ///
-    /// `earlier` is the group of the same site, or `None` if it had no group.
+    /// `earlier` is the group of the same site, or `None` if that snapshot had none.
     ///
     /// # Examples
     ///
@@ -267,7 +267,7 @@ impl WaitGroup {
         self.kind
     }
 
-    /// Says what the [`site`](Self::site) is, for example `"awaited at"`.
+    /// Returns the words that say what the [`site`](Self::site) is, for example `"awaited at"`.
     pub fn site_label(&self) -> &'static str {
         self.site_label
     }
@@ -282,7 +282,8 @@ impl WaitGroup {
         self.durations.len()
     }
 
-    /// Returns how long a part of the tasks has waited at most: `0.5` for the median, `1.0` for all.
+    /// Returns a quantile of the times that the tasks have waited: `0.5` is the median, `1.0` the
+    /// maximum.
     ///
     /// # Panics
     ///

@@ -7,8 +7,8 @@ use crate::inspect::json::Json;
 impl Snapshot {
     /// Returns the snapshot as JSON.
     ///
-    /// Times are in milliseconds, sites are `"file:line:column"`. `"dump"` is that of
-    /// [`Dump::to_json`](crate::inspect::Dump::to_json), with each task.
+    /// Times are in milliseconds, and sites are `"file:line:column"`. The field `dump` has the
+    /// format of [`Dump::to_json`](crate::inspect::Dump::to_json), with every task.
     ///
     /// ```text
     /// { "runtimes": [ { "id": 1, "name": null, "started": 300, "finished": 0,

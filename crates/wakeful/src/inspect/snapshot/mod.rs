@@ -1,4 +1,4 @@
-//! A snapshot: all runtimes of the process as data, with tasks grouped by spawn site.
+//! Snapshots: all runtimes of the process as data, with tasks grouped by spawn site.
 
 mod group;
 mod json;
@@ -14,8 +14,8 @@ pub(in crate::inspect) use json::group_fields;
 
 /// Takes a snapshot of all runtimes of the process.
 ///
-/// Any thread may call it at any time, also while all workers are blocked. It neither stops a worker
-/// nor polls a task. The runtimes are read one after the other.
+/// Any thread may call this function at any time, even while all workers are blocked. It neither
+/// stops a worker nor polls a task. The runtimes are read one after the other.
 ///
 /// # Examples
 ///
@@ -39,9 +39,9 @@ pub fn snapshot() -> Snapshot {
     Snapshot { runtimes: runtimes::all().iter().map(|it| RuntimeSnapshot::take(&**it)).collect() }
 }
 
-/// All runtimes of the process at one moment; from [`snapshot`].
+/// All runtimes of the process at one moment. Returned by [`snapshot`].
 ///
-/// [`to_json`](Self::to_json) has the same content for programs.
+/// [`to_json`](Self::to_json) returns the same content as JSON.
 ///
 /// # Examples
 ///
@@ -119,7 +119,7 @@ pub struct RuntimeSnapshot {
 impl RuntimeSnapshot {
     /// Takes a snapshot of one runtime.
     pub(in crate::inspect) fn take(runtime: &dyn InspectedRuntime) -> Self {
-        // The counts are read after the tasks, so no task is alive that was not started.
+        // The counts are read after the tasks, so every living task is counted as started.
         let dump = runtime.dump();
         let mut started: BTreeMap<&'static Location<'static>, u64> = BTreeMap::new();
         let count = &mut |site, count| *started.entry(site).or_default() += count;
@@ -147,8 +147,8 @@ impl RuntimeSnapshot {
 
     /// Returns the runtime's tasks by spawn site, the site with the most tasks first.
     ///
-    /// A site is listed if a task of it is alive or has finished. Of more than about a thousand
-    /// sites, some are only part of [`started`](Self::started).
+    /// A site is listed if a task of it is alive or has finished. Beyond about a thousand sites,
+    /// some are not listed and count only in [`started`](Self::started).
     pub fn groups(&self) -> &[SpawnGroup] {
         &self.groups
     }
@@ -178,7 +178,7 @@ impl RuntimeSnapshot {
         self.groups.iter().find(|group| is_there(group.spawned_at()))
     }
 
-    /// Returns how many tasks were spawned so far, without those of a `LocalSet`.
+    /// Returns how many tasks were spawned so far, not counting tasks of a `LocalSet`.
     pub fn started(&self) -> u64 {
         self.started
     }

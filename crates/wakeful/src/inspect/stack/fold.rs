@@ -1,10 +1,10 @@
-//! Prints a stack: frames of libraries are folded into one line.
+//! Prints a stack, with frames of libraries folded into single lines.
 
 use super::{Functions, StackFrame};
 use std::fmt;
 
 impl Functions {
-    /// Returns the lines of a text about the stack. `full`: no frames are folded.
+    /// Returns the stack as lines of text. With `full`, no frames are folded.
     pub(super) fn lines(&self, full: bool) -> Vec<String> {
         let frames: Vec<StackFrame<'_>> = self.frames().collect();
         let is_shown = |nth: &usize| full || is_shown(&frames, *nth);
@@ -41,17 +41,17 @@ impl Functions {
 
 /// How many of the innermost frames are always shown: the system call, and the function that calls it.
 const INNERMOST: usize = 2;
-/// How many are shown if all frames are of libraries.
+/// How many innermost frames are shown if all frames belong to libraries.
 const INNERMOST_OF_LIBRARIES: usize = 8;
 
-/// Returns whether a frame is shown although frames of libraries are folded.
+/// Returns whether a frame is shown when frames of libraries are folded.
 ///
 /// These are the frames of the program, the library functions that they call, and the innermost ones.
 fn is_shown(frames: &[StackFrame<'_>], nth: usize) -> bool {
     let is_own = |nth: usize| frames.get(nth).is_some_and(|frame| frame.library().is_none());
     let has_own = (0..frames.len()).any(is_own);
     let innermost = if has_own { INNERMOST } else { INNERMOST_OF_LIBRARIES };
-    // The last one is the future, or the nearest to it.
+    // The last frame is that of the future, or the nearest to it.
     nth < innermost || is_own(nth) || is_own(nth + 1) || nth + 1 == frames.len()
 }
 

@@ -1,12 +1,12 @@
-//! Tells the code of libraries from that of the program.
+//! Distinguishes library code from the program's own code.
 //!
-//! Where the program has debug information, the path of the source file tells: cargo and the Rust
-//! toolchain keep libraries in folders of their own. Without it, the name of the crate has to do.
+//! With debug information, the path of the source file decides: cargo and the Rust toolchain keep
+//! libraries in separate folders. Without it, the crate name decides.
 
 use crate::inspect::symbols::SourceSite;
 
-/// Crates that are libraries wherever their sources are. Without debug information, a name is all that
-/// is known of a frame.
+/// Crates that count as libraries wherever their sources are. Without debug information, only the name
+/// of a frame is known.
 const LIBRARIES: &[&str] = &[
     "axum",
     "axum_core",
@@ -96,16 +96,16 @@ pub(super) fn library_of(
     }
 }
 
-/// The folder of this crate's sources, as the compiler was told it.
+/// The folder of this crate's sources, as passed to the compiler.
 const OWN_SOURCES: &str = {
     // The path of this file, without its last three parts.
     let (path, end) = (file!(), file!().len() - "inspect/stack/library.rs".len());
     path.split_at(end).0
 };
 
-/// Returns whether a source file is one of this crate's.
+/// Returns whether a source file belongs to this crate.
 fn is_own_source(file: &str) -> bool {
-    // A path such as `src/` says nothing.
+    // A path such as `src/` identifies no crate.
     OWN_SOURCES.contains("wakeful") && file.contains(OWN_SOURCES)
 }
 

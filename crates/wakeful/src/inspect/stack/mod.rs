@@ -1,7 +1,7 @@
 //! The stack of a thread that is inside a poll, as reports show it.
 //!
 //! The runtime's frames below the poll are cut off. Frames of libraries ([`library`]) are folded when
-//! the stack is printed ([`fold`]), because a reader looks for the program's own.
+//! the stack is printed ([`fold`]), because a reader looks for the program's own frames.
 
 mod fold;
 mod library;
@@ -15,8 +15,8 @@ use std::sync::OnceLock;
 
 /// The stack of a thread, up to the future that it polls.
 ///
-/// The functions are looked up when they are first read: that takes much longer than the capture, and
-/// the watchdog has other threads to watch.
+/// The functions are looked up when they are first read, because the lookup takes much longer than
+/// the capture and the watchdog has other threads to watch.
 #[derive(Clone, Debug)]
 pub(crate) struct Stack {
     /// The captured return addresses, innermost first.
@@ -33,15 +33,15 @@ struct Functions {
     names: Vec<String>,
     /// The origin of each function.
     origins: Vec<Origin>,
-    /// The last name is the type of the polled future, because no frame shows it.
+    /// Whether the last name is the type of the polled future, because no frame shows the future.
     ends_with_type: bool,
-    /// The frames reach the runtime's function that polls the future.
+    /// Whether the frames reach the runtime's function that polls the future.
     reaches_poll: bool,
     /// Why there are no frames.
     missing: Option<NoStack>,
 }
 
-/// Where a function comes from.
+/// The origin of a function.
 #[derive(Clone, Debug, Default)]
 struct Origin {
     site: Option<SourceSite>,
@@ -49,7 +49,7 @@ struct Origin {
     library: Option<String>,
 }
 
-/// A function on a stack; from [`Blocked::frames`](super::Blocked::frames).
+/// A function on a captured stack. Returned by [`Blocked::frames`](super::Blocked::frames).
 ///
 /// # Examples
 ///
@@ -66,7 +66,7 @@ struct Origin {
 ///     .on_report(move |report| drop(tx.send(report.clone())))
 ///     .build()?;
 /// rt.block_on(rt.spawn(async move {
-///     // Blocks its worker until the report is there.
+///     // Blocks its worker until the report arrives.
 ///     let Ok(Report::Blocked(blocked)) = rx.recv() else { panic!("another report") };
 ///     for frame in blocked.frames() {
 ///         let (file, line) = (frame.file().unwrap_or("?"), frame.line().unwrap_or(0));
@@ -109,28 +109,28 @@ impl<'a> StackFrame<'a> {
         self.origin.site.as_ref()?.column
     }
 
-    /// Returns the library that the function belongs to, `None` for code of the program.
+    /// Returns the library that the function belongs to, or `None` for code of the program.
     ///
-    /// The library is known by the path of the source file, or by the name of the crate.
+    /// The library is derived from the path of the source file, or from the crate name.
     pub fn library(&self) -> Option<&'a str> {
         self.origin.library.as_deref()
     }
 }
 
-/// Returns lines about the stack of a thread that polls, or why there are none.
+/// Returns the stack of a polling thread as lines of text, or the reason why there is none.
 pub(crate) fn stack_text(thread: i32) -> Vec<String> {
     let stack = Stack::capture(thread, None);
     let missing = stack.missing().map(|missing| missing.to_string());
     missing.into_iter().chain(stack.lines(shows_all_frames())).collect()
 }
 
-/// Returns whether the user wants to see the frames of libraries.
+/// Returns whether the user asked to see the frames of libraries.
 pub(crate) fn shows_all_frames() -> bool {
     std::env::var_os("WAKEFUL_BACKTRACE").is_some_and(|value| value == "full")
 }
 
 impl Stack {
-    /// Captures the stack of a thread that polls a future. `future` is the type of it, if known.
+    /// Captures the stack of a thread that polls a future. `future` is the future's type, if known.
     pub(crate) fn capture(thread: i32, future: Option<&'static str>) -> Self {
         let (addresses, functions) = match backtrace::capture(thread) {
             Ok(addresses) => (addresses, OnceLock::new()),
@@ -157,14 +157,14 @@ impl Stack {
         self.functions().missing
     }
 
-    /// Returns the lines of a text about the stack. `full`: no frames are folded.
+    /// Returns the stack as lines of text. With `full`, no frames are folded.
     pub(crate) fn lines(&self, full: bool) -> Vec<String> {
         self.functions().lines(full)
     }
 }
 
 impl Functions {
-    /// Reads the stack of a thread that must not be interrupted, from outside.
+    /// Reads the stack of a thread from outside, without interrupting the thread.
     fn of_blocked(thread: i32, missing: NoStack, future: Option<&str>) -> Self {
         let functions = functions_of_blocked(thread, polls_a_future);
         if !functions.is_empty() {
@@ -257,7 +257,7 @@ fn readable_type(name: &str) -> String {
     readable
 }
 
-/// Writes all closures and async blocks of a path in one way. The manglings differ in them.
+/// Normalizes the closures and async blocks of a path, which the two manglings write differently.
 fn normal_closures(path: &str) -> String {
     let segment = |segment: &str| match segment.starts_with('{') {
         true => "{{closure}}".to_owned(),

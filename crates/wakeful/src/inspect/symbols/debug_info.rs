@@ -1,7 +1,7 @@
 //! Lines and inlined functions, from the debug information of a file.
 //!
 //! Debug information is read anew for each report: reports are rare, and a program that makes none
-//! pays nothing. Of the units that the file was compiled from, only those on the stack are decoded.
+//! pays nothing. Only the compilation units of functions on the stack are decoded.
 
 use super::elf::Elf;
 use super::names::demangle;
@@ -28,10 +28,11 @@ impl<'a> DebugInfo<'a> {
         Some(Self(Context::from_dwarf(dwarf).ok()?))
     }
 
-    /// Returns the functions at an address, innermost first: those that the compiler inlined, and last
-    /// the one with the code.
+    /// Returns the functions at an address, innermost first: the inlined ones, then the one they are
+    /// inlined into.
     ///
-    /// `symbol` is the name of the latter in the symbol table. Empty if nothing is known.
+    /// `symbol` is the name of the last one in the symbol table. The list is empty if nothing is
+    /// known.
     pub(super) fn functions(&self, address: u64, symbol: Option<&str>) -> Vec<Function> {
         let Ok(mut frames) = self.0.find_frames(address).skip_all_loads() else {
             return Vec::new();
@@ -51,7 +52,8 @@ impl<'a> DebugInfo<'a> {
         }
         let last = functions.len().saturating_sub(1);
         let named = functions.into_iter().enumerate().map(|(nth, (name, site))| {
-            // Line tables have names without their path. The symbol table has the path of one.
+            // Line tables have names without paths. The symbol table has the path of the outermost
+            // function.
             let name = match (name.as_deref().map(demangle), symbol) {
                 (Some(Some(path)), _) => path,
                 (_, Some(symbol)) if nth == last => super::names::readable(symbol),

@@ -1,4 +1,4 @@
-//! An ELF file: the program or one of its libraries.
+//! Reads ELF files: the program and its libraries.
 
 use crate::sys::mapped_file::MappedFile;
 use std::borrow::Cow;
@@ -12,17 +12,17 @@ pub(super) struct Elf {
     content: Content,
     loads: Vec<Load>,
     sections: Vec<Section>,
-    /// Which section has the names of the sections.
+    /// The index of the section that has the names of the sections.
     names: usize,
 }
 
 /// The bytes of a file.
 enum Content {
-    /// The program that runs. The kernel refuses to write to its file. If it did not, a shorter file
-    /// would take the code of the program away as well.
+    /// The running program. The kernel refuses writes to its file, since a truncated file would take away
+    /// running code as well.
     Mapped(MappedFile),
-    /// A library. Its file may be written to at any time, and a mapping of a file that becomes shorter
-    /// ends the process (SIGBUS). So the needed sections are copied.
+    /// A library. Its file may be truncated at any time, and access to a mapping beyond the end raises
+    /// SIGBUS. So the needed sections are copied.
     Copied(File),
 }
 
@@ -40,7 +40,7 @@ impl Content {
         }
     }
 
-    /// Returns the entries of a table. The file says where it is, and how long an entry is.
+    /// Returns the entries of a table whose position and entry size the file states.
     fn table<T>(
         &self,
         (offset, entry, count): (u64, u16, u16),
@@ -52,10 +52,10 @@ impl Content {
     }
 }
 
-/// The largest section of a library that is copied. Only debug information is larger.
+/// The maximum size of a section that is copied from a library. Only debug information is larger.
 const MAX_COPY: u64 = 64 << 20;
 
-/// A part of the file that is loaded to an address.
+/// A segment of the file, and the address that it is loaded to.
 struct Load {
     offset: u64,
     address: u64,
@@ -64,7 +64,7 @@ struct Load {
 
 /// A section header.
 struct Section {
-    /// Where its name is in the section of names.
+    /// The offset of its name in the section of names.
     name: u32,
     kind: u32,
     flags: u64,
@@ -73,7 +73,7 @@ struct Section {
     offset: u64,
     size: u64,
     link: u32,
-    /// The bytes, once they are copied. `None` if they cannot be.
+    /// The bytes, once copied. `None` if they cannot be copied.
     copy: OnceCell<Option<Vec<u8>>>,
 }
 
@@ -105,13 +105,14 @@ fn range(file: &[u8], offset: u64, size: u64) -> Option<&[u8]> {
 }
 
 impl Elf {
-    /// Opens the program that runs. `None` if it cannot be read, or is not a 64-bit little-endian ELF file.
+    /// Opens the running program. Returns `None` if it cannot be read, or is not a 64-bit little-endian ELF
+    /// file.
     pub(super) fn open_program() -> Option<Self> {
-        // A program whose file was replaced meanwhile is still there under this name.
+        // This name leads to the running program even after its file was replaced.
         Self::read(Content::Mapped(MappedFile::open(Path::new("/proc/self/exe")).ok()?))
     }
 
-    /// Opens a library. `None` if it cannot be read, or is not a 64-bit little-endian ELF file.
+    /// Opens a library. Returns `None` if it cannot be read, or is not a 64-bit little-endian ELF file.
     pub(super) fn open_library(path: &Path) -> Option<Self> {
         Self::read(Content::Copied(File::open(path).ok()?))
     }
@@ -165,8 +166,8 @@ impl Elf {
         section.copy.get_or_init(copy).as_deref()
     }
 
-    /// Returns a section and the address that it is loaded to. `None` if the file has no such section,
-    /// or a compressed one.
+    /// Returns a section and the address that it is loaded to, or `None` if there is no such section or it
+    /// is compressed.
     pub(super) fn section(&self, name: &str) -> Option<(u64, &[u8])> {
         let names = self.bytes(self.sections.get(self.names)?)?;
         let is_named = |section: &&Section| {

@@ -1,7 +1,7 @@
 //! Names the functions at addresses of the program and its libraries.
 //!
-//! Names come from the symbol tables, which a release build has too. Debug information, where the file
-//! has it, adds file and line, and the functions that the compiler inlined.
+//! Names come from the symbol tables, which release builds have too. Debug information, if present,
+//! adds files, lines and inlined functions.
 //!
 //! - [`elf`] reads a file. [`debug_info`] reads its lines. [`names`] makes symbols readable.
 //! - `unwind` walks the stack of a thread that must not be interrupted.
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// A function at an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Function {
-    /// The path of the function. If that is unknown, the address in the file and the file's name.
+    /// The path of the function. If it is unknown, the address in the file and the file's name.
     pub(super) name: String,
     pub(super) site: Option<SourceSite>,
     /// The file name of the shared library that it is in; `None` for the program itself.
@@ -33,7 +33,7 @@ pub(super) struct Function {
 pub(super) struct SourceSite {
     /// The whole path.
     pub(super) file: String,
-    /// The length of the part of the path that is the folder of the compilation.
+    /// The length of the prefix of the path that is the compilation directory.
     pub(super) folder: usize,
     pub(super) line: u32,
     pub(super) column: Option<u32>,
@@ -48,7 +48,7 @@ pub(crate) fn stack_of(thread: i32) -> Vec<String> {
     functions.into_iter().map(|function| function.name).collect()
 }
 
-/// How much is told of each address.
+/// The level of detail for each address.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Detail {
     /// One function, by the symbol table.
@@ -58,9 +58,9 @@ pub(super) enum Detail {
 }
 
 /// Returns the functions on the stack of a thread that is blocked in a system call, without
-/// interrupting it. They may end early, and are empty if the thread is not blocked.
+/// interrupting it. The list may end early, and is empty if the thread is not blocked.
 ///
-/// `is_end` tells the function that the thread is known to be in.
+/// `is_end` recognises the function that the thread is known to be in.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn functions_of_blocked(thread: i32, is_end: impl Fn(&str) -> bool) -> Vec<Function> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
@@ -73,7 +73,7 @@ pub(super) fn functions_of_blocked(thread: i32, is_end: impl Fn(&str) -> bool) -
     functions_at(&walked.addresses[..walked.certain], Detail::Lines)
 }
 
-/// Returns nothing: only the registers of x86-64 are known.
+/// Returns nothing: only x86-64 is supported.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn functions_of_blocked(_thread: i32, _is_end: impl Fn(&str) -> bool) -> Vec<Function> {
     Vec::new()
@@ -111,9 +111,9 @@ pub(super) fn functions_at(frames: &[usize], detail: Detail) -> Vec<Function> {
         .collect()
 }
 
-/// Names the functions at some offsets of a file. `offsets` has the index into `found`, and the offset.
+/// Names the functions at offsets of one file. `offsets` pairs indices into `found` with offsets.
 ///
-/// If the file can't be read, its functions stay without names.
+/// If the file can't be read, its functions remain unnamed.
 fn name_functions(
     file: &str,
     program: &Program,
@@ -132,7 +132,7 @@ fn name_functions(
         let mut functions =
             debug_info.as_ref().map_or_else(Vec::new, |info| info.functions(address, symbol));
         if functions.is_empty() {
-            // For `addr2line` with a file that was not stripped.
+            // Input for `addr2line` with a file that is not stripped.
             let unnamed = || format!("{address:#x} in {file_name}");
             let name = symbol.map_or_else(unnamed, names::readable);
             functions.push(Function { name, site: None, object: None });
@@ -169,7 +169,7 @@ impl Program {
     }
 }
 
-/// What the kernel appends to the path of a file that was deleted or replaced.
+/// The suffix that the kernel appends to the path of a deleted or replaced file.
 const DELETED: &str = " (deleted)";
 
 /// The mappings of the process: memory and files.
@@ -196,7 +196,7 @@ struct Mapping<'a> {
     start: u64,
     end: u64,
     offset: u64,
-    /// Empty if the mapping is not of a file.
+    /// Empty if no file is mapped.
     path: &'a str,
 }
 

@@ -1,4 +1,4 @@
-//! The names of functions, as a reader writes them.
+//! Converts symbols to the function names that appear in source code.
 
 /// Returns the path of a Rust function, or the symbol itself if it is not Rust's.
 pub(super) fn readable(symbol: &str) -> String {
@@ -7,7 +7,7 @@ pub(super) fn readable(symbol: &str) -> String {
 
 /// Returns the path of a Rust function from its symbol, without hash and generic arguments.
 ///
-/// `None`: the symbol is not Rust's.
+/// Returns `None` if the symbol is not Rust's.
 pub(super) fn demangle(symbol: &str) -> Option<String> {
     let name = rustc_demangle::try_demangle(symbol).ok()?;
     Some(without_generic_arguments(&format!("{name:#}")))

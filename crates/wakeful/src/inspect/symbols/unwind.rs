@@ -1,19 +1,19 @@
 //! Walks the stack of a thread that is blocked in the kernel, without interrupting it.
 //!
-//! For threads in a system call that a signal would end. The kernel shows the stack pointer of such a
-//! thread, and the program counter at which it continues. The tables for unwinding (`.eh_frame`) say
+//! The walk serves threads in a system call that a signal would end. The kernel shows the stack pointer
+//! of such a thread, and the program counter at which it continues. The unwind tables (`.eh_frame`) say
 //! where each function keeps its return address. For most functions the stack pointer is enough.
 //!
-//! Some need the frame pointer. The kernel does not show its value, and no inner function may have saved
-//! it. Then the walk searches the stack for the frame: a return address right behind an instruction that
-//! calls this function. If there is exactly one, it is taken for the frame. That is wrong if the function
-//! was called through a pointer, and the stack still has the return address of an earlier call. So the
-//! caller of this module must check that a walk with such a step leads to where the thread is known to be
-//! ([`Walked::certain`]). Without a frame the walk ends early.
+//! Some functions need the frame pointer. The kernel does not show its value, and possibly no inner
+//! function has saved it. In that case the walk searches the stack for the frame: a return address right
+//! behind an instruction that calls this function. If there is exactly one, the walk takes it. This is
+//! wrong if the function was called through a pointer and the stack still has the return address of an
+//! earlier call. So the caller of this module must check that a walk with such a step leads to where the
+//! thread is known to be ([`Walked::certain`]). Without a frame the walk ends early.
 //!
-//! The stack is copied by the kernel, so a thread that goes on meanwhile is not a data race. The copy
-//! counts only if the thread did not run before it was complete. Then it is in the same system call, and
-//! the kernel has not switched to it in between.
+//! The kernel copies the stack, so a thread that continues meanwhile causes no data race. The copy is
+//! used only if the thread did not run before the copy was complete: the thread is in the same system
+//! call, and the kernel has not switched to it in between.
 
 use super::elf::Elf;
 use super::{MemoryMap, Program};
@@ -25,30 +25,30 @@ use gimli::{
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
-/// How much of a stack is copied. The innermost frames are there.
+/// The maximum size of the copied part of a stack, which begins with the innermost frames.
 const MAX_BYTES: u64 = 1 << 20;
 const MAX_FRAMES: usize = 64;
-/// The largest frame that is looked for.
+/// The maximum size of a frame in the search for one.
 const MAX_FRAME: u64 = 64 << 10;
 /// Where the frame pointer is, below the caller's part of the stack: below it are the caller's frame
 /// pointer and the return address.
 const FRAME_BYTES: i64 = 2 * WORD as i64;
 const WORD: usize = size_of::<u64>();
 
-/// The numbers of registers in the tables for unwinding.
+/// Register numbers in the unwind tables.
 mod register {
     use gimli::{Register, X86_64};
 
     pub(super) const STACK_POINTER: Register = X86_64::RSP;
     pub(super) const FRAME_POINTER: Register = X86_64::RBP;
-    /// Those that a function gives back as they were.
+    /// The callee-saved registers.
     pub(super) const PRESERVED: [Register; 6] =
         [X86_64::RBX, X86_64::RBP, X86_64::R12, X86_64::R13, X86_64::R14, X86_64::R15];
 }
 
 /// Walks the stack of a blocked thread.
 ///
-/// `None` if the thread runs, or the kernel does not tell where it is.
+/// Returns `None` if the thread runs, or if the kernel does not show its registers.
 pub(super) fn walk(thread: i32, map: &MemoryMap<'_>, program: &Program) -> Option<Walked> {
     let memory = File::open("/proc/self/mem").ok()?;
     let (call, stack) = StackCopy::of(thread, map, &memory)?;
@@ -60,11 +60,11 @@ pub(super) fn walk(thread: i32, map: &MemoryMap<'_>, program: &Program) -> Optio
 #[derive(Default)]
 pub(crate) struct Walked {
     pub(crate) addresses: Vec<usize>,
-    /// The number of addresses before the first step that looked for a frame.
+    /// The number of addresses before the first step that searched for a frame.
     pub(crate) certain: usize,
 }
 
-/// Returns how often the thread has run and stopped again.
+/// Returns the number of context switches of the thread.
 fn switches(thread: i32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/self/task/{thread}/status")).ok()?;
     let counts = status.lines().filter_map(|line| line.split_once("voluntary_ctxt_switches:"));
@@ -122,7 +122,7 @@ struct Walk<'a> {
     /// The memory of the process, as the kernel reads it.
     memory: File,
     stack: StackCopy,
-    /// A frame was looked for.
+    /// Whether a frame was searched for.
     has_guessed: bool,
 }
 
@@ -214,9 +214,9 @@ impl Walk<'_> {
         let [first, second, offset @ ..] = code;
         let target = address.wrapping_add_signed(i64::from(i32::from_le_bytes(offset)));
         match (first, second) {
-            // `call` with the distance of the function.
+            // Direct `call`, with the distance to the function.
             (_, 0xe8) => target == function,
-            // `call` with the distance of a word that has its address.
+            // Indirect `call`, with the distance to a word that has the function's address.
             (0xff, 0x15) => {
                 let mut word = [0; WORD];
                 let is_read = self.memory.read_exact_at(&mut word, target).is_ok();
@@ -236,7 +236,7 @@ impl Walk<'_> {
     }
 }
 
-/// A function, as the tables for unwinding describe it.
+/// A function in the unwind tables.
 struct Function<'a> {
     /// How to find the caller at the given address.
     row: &'a UnwindTableRow<usize>,

@@ -1,4 +1,4 @@
-//! The wait-for graph of one runtime, or of all: which nodes are stuck, and which of them form cycles.
+//! The wait graph of one runtime or of all: finds stuck nodes, and the cycles among them.
 
 use super::inner_waits::InnerWaits;
 use super::node::{Node, WaitEdge};
@@ -12,25 +12,25 @@ use crate::watchdog::snapshot::Inspectable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The most edges from queued closures to closures that run, in one runtime.
+/// The maximum number of edges from queued to running closures in one runtime.
 const MAX_POOL_EDGES: usize = 100_000;
 
-/// The wait-for graph of one runtime, or of all, by the ids of tasks and `block_on` futures.
+/// The wait graph of one runtime or of all, keyed by the ids of tasks and `block_on` futures.
 #[derive(Default)]
 pub(super) struct Graph {
     pub(super) nodes: BTreeMap<u64, Node>,
-    /// The number of tasks that are not nodes and not complete: they run, are queued, or wait for
-    /// something that is not known.
+    /// The number of incomplete tasks that are not nodes: they run, are queued, or wait for something
+    /// unknown.
     pub(super) others: usize,
-    /// The lower halves of the ids of their parents.
+    /// The lower halves of the ids of the parents of `others`.
     pub(super) parents_of_others: BTreeSet<u64>,
     /// Other waiters that must be polled once more to learn the owners of their resource.
     pub(super) unnamed: Vec<(Waiter, Vec<&'static ResourceRecord>)>,
     /// Other waiters that must be polled once more to list the tasks of a `JoinSet`.
     pub(super) sets: Vec<Waiter>,
-    /// Of each runtime: the name of `block_on` futures, and the time of the observation on its clock.
+    /// For each runtime, the name of `block_on` futures and the time of the observation on its clock.
     runtimes: Vec<(Option<String>, Duration)>,
-    /// The runtimes of nodes that are not of the first runtime.
+    /// The index of the runtime, for nodes that do not belong to the first runtime.
     runtime_of: BTreeMap<u64, usize>,
 }
 
@@ -67,8 +67,8 @@ impl Graph {
 
     /// Adds closures that wait for a thread of their pool.
     ///
-    /// `ahead` has the closures that occupy all threads of the pool. It is empty if the pool may start
-    /// another thread; then a queued closure is not a node.
+    /// `ahead` lists the closures that occupy all threads of the pool. If the pool may start another
+    /// thread, `ahead` is empty and a queued closure is not a node.
     fn add_queued(&mut self, queued: Vec<TaskRef>, ahead: Vec<u64>, runtime: usize, now: Duration) {
         let owner = |task| Owner { task, site: None, granted_unpolled: false };
         let ahead: Vec<Owner> = ahead.into_iter().map(owner).collect();
@@ -81,7 +81,7 @@ impl Graph {
         }
     }
 
-    /// Adds a waiter that was observed: as a node, or as one of the others.
+    /// Adds an observed waiter, as a node or as one of `others`.
     fn add(&mut self, node: Option<Node>, parent: Option<u32>, runtime: usize) {
         match node {
             Some(node) if node.may_be_stuck() => {
@@ -117,17 +117,17 @@ impl Graph {
         self.runtime_of(id).1
     }
 
-    /// Returns how the runtime of this node calls the futures of `block_on`.
+    /// Returns the name of `block_on` futures in the runtime of this node.
     pub(super) fn block_on_name(&self, id: u64) -> Option<&str> {
         self.runtime_of(id).0.as_deref()
     }
 
-    /// Returns whether a node of the cycle is one of the scanned runtime.
+    /// Returns whether a node of the cycle belongs to the scanned runtime.
     pub(super) fn is_own(&self, cycle: &[Step<'_>]) -> bool {
         cycle.iter().any(|step| !self.runtime_of.contains_key(&step.id))
     }
 
-    /// Returns whether a node depends on a task that is not one of this runtime.
+    /// Returns whether a node depends on a task of another runtime.
     pub(super) fn depends_on_others_than(&self, runtime: &dyn Inspectable) -> bool {
         let owners = self.nodes.values().flat_map(Node::owners).map(|(_, owner)| owner.task);
         let mut missing: BTreeSet<u64> =
@@ -145,11 +145,11 @@ impl Graph {
 
     /// Returns the nodes that depend only on each other, or have no waker.
     ///
-    /// With [`Scope::Exact`], a node that has exits is not stuck, nor one that waits for a guard which was
-    /// perhaps moved a short time ago.
+    /// With [`Scope::Exact`], a node is not stuck if it has exits, or if it waits for a guard that may
+    /// have been moved recently.
     ///
-    /// A worklist: a node that depends on a task outside of the graph is removed, then the nodes that
-    /// depend on it, and so on. Linear in nodes and edges.
+    /// A worklist removes the nodes that depend on a task outside the graph, then the nodes that depend on
+    /// these, and so on. Linear in nodes and edges.
     pub(super) fn stuck(&self, scope: Scope) -> BTreeSet<u64> {
         let mut stuck: BTreeSet<u64> = self.nodes.keys().copied().collect();
         let mut waiters: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
@@ -169,8 +169,8 @@ impl Graph {
             }
             for (edge, owner) in node.owners() {
                 match self.nodes.get(&owner.task) {
-                    // Runtimes with `shuffle_tasks` use the same task ids. If no waiter joins the task
-                    // with this id, the joined task is one of another runtime.
+                    // Runtimes with `shuffle_tasks` share task ids. If no waiter joins the task with
+                    // this id, the joined task belongs to another runtime.
                     Some(holder) if edge.joined_task().is_none() || holder.waiter.is_awaited() => {
                         waiters.entry(owner.task).or_default().push(*id);
                     }
@@ -211,7 +211,7 @@ impl Graph {
                 path.push(step);
                 at = step.owner.task;
             }
-            // The path has run into itself: its tail is a cycle, its head a way that leads there.
+            // The path has met itself: its tail is a cycle, and its head leads to the cycle.
             if let Some(begin) = path.iter().position(|step| step.id == at) {
                 let mut cycle = path.split_off(begin);
                 self.widen(&mut cycle, &ways);
@@ -222,10 +222,11 @@ impl Graph {
         cycles
     }
 
-    /// Inserts nodes that wait in between: a resource with several owners has several ways.
+    /// Inserts nodes on longer paths between two nodes of the cycle: a resource with several owners has
+    /// several paths.
     ///
-    /// For example, each of four tasks holds a permit and waits for the permits of all. Two of them are
-    /// a cycle already, and none of the four can go on.
+    /// For example, each of four tasks holds a permit and waits for the permits of all. Two of them
+    /// already form a cycle, and none of the four can proceed.
     fn widen<'a>(&'a self, cycle: &mut Vec<Step<'a>>, ways: &BTreeSet<u64>) {
         let mut at = 0;
         while at < cycle.len() {
@@ -264,7 +265,7 @@ impl Graph {
         all
     }
 
-    /// Returns the task that this one waits for, if that is known.
+    /// Returns the task that the given task waits for, if known.
     pub(super) fn next_of(&self, id: u64) -> Option<u64> {
         self.nodes.get(&id).and_then(|node| {
             let owners = || node.owners().map(|(_, owner)| owner.task);
@@ -272,7 +273,7 @@ impl Graph {
         })
     }
 
-    /// Returns the stuck nodes from which a way leads to a cycle: not only to nodes without a waker.
+    /// Returns the stuck nodes from which a path leads to a cycle, not only to nodes without a waker.
     fn ways_to_cycles(&self, stuck: &BTreeSet<u64>) -> BTreeSet<u64> {
         let mut ways = stuck.clone();
         let mut steps: BTreeMap<u64, usize> = BTreeMap::new();
@@ -307,9 +308,9 @@ impl Graph {
 /// Which nodes count as stuck.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// Nodes that nothing but the resources of their edges can wake, and that have waited long enough.
+    /// Nodes that only the resources of their edges can wake, and that have waited long enough.
     Exact,
-    /// These, and all others with edges.
+    /// The nodes of [`Exact`](Self::Exact), and all others with edges.
     WithExits,
 }
 

@@ -1,7 +1,7 @@
-//! Threads that wait inside of a poll or a closure: in `blocking_lock`, or in a nested `block_on`.
+//! Threads that wait inside a poll or a closure: in `blocking_lock`, or in a nested `block_on`.
 //!
-//! A task that calls `block_in_place` and a closure of the blocking pool run, as their state word
-//! says. If their thread waits inside of them, they depend on what it waits for. [`InnerWaits`] finds
+//! The state word of a task in `block_in_place`, or of a closure of the blocking pool, says that it
+//! runs. If its thread waits inside, it depends on what the thread waits for. [`InnerWaits`] finds
 //! these threads by the id that was current when the inner wait began.
 
 use super::waiter::Waiter;
@@ -32,7 +32,8 @@ impl InnerWait {
         match self {
             InnerWait::Thread(thread) => (thread.record.outer() == outer && thread.is_waiting())
                 .then(|| thread.live_wakers() as u64),
-            // The outer one has no waker of its own. It goes on when the inner one ends.
+            // The outer waiter has no waker of its own. It continues when the inner `block_on`
+            // ends.
             InnerWait::BlockOn(inner) => {
                 let waits =
                     inner.record.outer() == outer && !inner.record.is_polled() && !inner.is_woken();
@@ -57,7 +58,7 @@ impl InnerWait {
 
     /// Makes a wait record for the outer waiter of a nested `block_on`, linked to that `block_on`.
     ///
-    /// `None` if the thread is in a `blocking_…` method. Its own record says what it waits for.
+    /// Returns `None` if the thread is in a `blocking_…` method, which has a record of its own.
     fn outer_record(&self) -> Option<WaitRecord> {
         let InnerWait::BlockOn(inner) = self else { return None };
         let record = WaitRecord::nothing();
@@ -70,13 +71,13 @@ impl InnerWait {
     }
 }
 
-/// The inner waits of all threads, by the number of the task or future around them.
+/// The inner waits of all threads, keyed by the id of the enclosing task or future.
 pub(super) struct InnerWaits(HashMap<u64, InnerWait>);
 
 impl InnerWaits {
     pub(super) fn read() -> Self {
         let mut waits = HashMap::new();
-        // Runtimes with `shuffle_tasks` use the same ids.
+        // Runtimes with `shuffle_tasks` share ids.
         if id::are_unique() {
             let inner = block_on::all_states().into_iter();
             waits.extend(inner.map(|inner| (inner.record.outer(), InnerWait::BlockOn(inner))));
@@ -87,7 +88,7 @@ impl InnerWaits {
         Self(waits)
     }
 
-    /// Returns the waiter, with what its thread waits for inside of it.
+    /// Returns the waiter together with the inner wait of its thread, if there is one.
     pub(super) fn wrap(&self, waiter: Waiter) -> Waiter {
         let id = waiter.id();
         let Some(inner) = self.0.get(&id).filter(|inner| inner.wakers(id).is_some()) else {

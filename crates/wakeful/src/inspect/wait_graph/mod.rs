@@ -1,19 +1,19 @@
-//! The deadlock scan: finds cycles in the wait-for graph, and a `block_on` that can never return.
+//! The deadlock scan: finds cycles in the wait graph, and a `block_on` that can never return.
 //!
 //! # The graph
 //!
-//! The nodes are tasks and `block_on` futures that wait. They are those of the scanned runtime. If one
-//! of them depends on a task of another runtime, they are those of all runtimes of the process.
+//! The nodes are the waiting tasks and `block_on` futures of the scanned runtime. If one of them
+//! depends on a task of another runtime, the graph covers all runtimes of the process.
 //!
 //! A node has a [`WaitEdge`](node::WaitEdge) for each wait that is linked to a resource (RECORD-1 in
 //! [`resource_record`](crate::wait::ownership::resource_record)), if the owners of these resources are
 //! known. If the node has as many live wakers as direct links, each of its wakers is queued at one of
-//! these resources. So only these resources or an abort can wake the node. This is *exact*. Otherwise
-//! the other wakers belong to its [exits](crate::inspect::Exit): a timer, a signal, a message.
+//! these resources. So only these resources or an abort can wake the node: it is *exact*. Otherwise the
+//! other wakers belong to its [exits](crate::inspect::Exit): a timer, a signal, a message.
 //!
-//! A task in `block_in_place`, and a closure of the blocking pool, is a node while its thread waits
-//! inside of it. The thread is in a `blocking_…` method, or in a nested `block_on` ([`inner_waits`]). A
-//! closure that waits for a thread of a full pool is a node too. It depends on the closures that run.
+//! A task in `block_in_place`, or a closure of the blocking pool, is a node while its thread waits in a
+//! `blocking_…` method or in a nested `block_on` ([`inner_waits`]). A closure that is queued for a full
+//! pool is a node too. It depends on the running closures.
 //!
 //! A node is *stuck* if every owner of each of its resources is stuck, or if it has no waker at all.
 //! The scan starts with all nodes that may be stuck. It removes nodes that depend on a task outside of
@@ -27,8 +27,9 @@
 //! # What is exact and what is assumed
 //!
 //! The owner of a resource is exact for a `JoinHandle`. For guards, permits and channel receivers the
-//! scan assumes the task that acquired them. The program may have moved the guard, or the future that
-//! holds it, to another task or thread. So a report has a [`Certainty`](crate::inspect::Certainty):
+//! scan assumes that the owner is the task that acquired them. The program may have moved the guard, or
+//! the future that holds it, to another task or thread. So a report has a
+//! [`Certainty`](crate::inspect::Certainty):
 //!
 //! - *Proven*: all edges of the cycle are `JoinHandle`s (`Basis::OnlyJoins`), or no code of the
 //!   process can run, wherever the guards are (`Basis::NothingRuns`).
@@ -37,8 +38,8 @@
 //!
 //! Some assumptions are wrong too often, so the scan does not make them:
 //!
-//! - Guards and permits that own their share (RECORD-2) are often sent along with jobs. A wait for them
-//!   counts only after some seconds.
+//! - Owned guards and permits (RECORD-2) are often sent along with jobs. A wait for them counts only
+//!   after some seconds.
 //! - All permits, owned guards, and receivers are often moved into a child task. A task that waits for
 //!   one of these is stuck only if the children of the owner are stuck too.
 //! - The owner of a receiver is the task that received last, unless that task itself waits for
@@ -79,14 +80,14 @@ use waiter::Waiter;
 #[derive(Default)]
 pub(crate) struct ScanResult {
     pub(crate) reports: Vec<Report>,
-    /// The watchdog has to scan again, not before this time has passed.
+    /// If set, the watchdog has to scan again, but not before this time has passed.
     ///
-    /// A `block_on` is stuck unless a thread outside of the runtime helps, and that thread may end
-    /// without notice. Or a cycle with exits is too young to be reported.
+    /// Set if a `block_on` is stuck unless a thread outside the runtime helps, since that thread may
+    /// end without notice. Also set if a cycle with exits is too young to be reported.
     pub(crate) again_in: Option<Duration>,
 }
 
-/// Whether a scan may wake tasks, so that they tell more in their next poll.
+/// Whether a scan may wake tasks, so that their next poll records more.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScanMode {
     MayWake,
@@ -94,7 +95,7 @@ pub(crate) enum ScanMode {
     ReadOnly,
 }
 
-/// How soon a quiet runtime is scanned again whose idle pool threads are about to end.
+/// The time after which a quiet runtime is scanned again if its idle pool threads are about to end.
 const POOL_ENDS: Duration = Duration::from_secs(1);
 
 /// Scans one runtime, whose name is `name`. `peers` returns the other runtimes of the process.
@@ -115,7 +116,7 @@ where
         wake_unnamed(&own);
         wake_awaiters_of_sets(&own);
     }
-    // Runtimes with `shuffle_tasks` use the same ids.
+    // Runtimes with `shuffle_tasks` share ids.
     let is_wide = id::are_unique() && own.depends_on_others_than(scheduler);
     let has_cycle = |scope| !own.cycles(&own.stuck(scope)).is_empty();
     if mode == ScanMode::ReadOnly
@@ -123,7 +124,8 @@ where
         && !has_cycle(Scope::Exact)
         && !has_cycle(Scope::WithExits)
     {
-        // A proof would make a cycle certain, and there is none. A dump has no use for a stuck `block_on`.
+        // A proof matters only to a cycle, and there is none, or to a stuck `block_on`, which a dump does
+        // not show.
         return ScanResult::default();
     }
     let has_block_on = || !scheduler.block_ons().is_empty();
@@ -154,7 +156,7 @@ where
         }
         None => {
             report_without_wakers(scheduler, name, &own, &mut found);
-            // The last of the other threads may end without notice. A test is ended then.
+            // The last of the other threads may end without notice. The scan that sees this ends a test.
             let is_test =
                 scheduler.base().config.always_end_stuck_block_on || harness::is_test_program();
             if is_quiet && is_test {
@@ -167,10 +169,11 @@ where
     found
 }
 
-/// Returns the deadlocks among the hosts of a simulation, none of which has a ready task.
+/// Returns the deadlocks among the hosts of a simulation in which no host has a ready task.
 ///
-/// `nothing_runs`: there is no timer and no message either, so nothing ends a cycle. Otherwise a cycle
-/// counts only if no abort can end it, and no guard of it may have moved to another task.
+/// `nothing_runs` says that there is no timer and no message either, so nothing ends a cycle.
+/// Otherwise a cycle counts only if no abort can end it and none of its guards may have moved to
+/// another task.
 pub(crate) fn scan_hosts(hosts: &[&dyn Inspectable], nothing_runs: bool) -> Vec<Report> {
     let graph = Graph::take(hosts);
     let cycles = graph.cycles(&graph.stuck(Scope::Exact));
@@ -189,31 +192,31 @@ pub(crate) fn scan_hosts(hosts: &[&dyn Inspectable], nothing_runs: bool) -> Vec<
     reports
 }
 
-/// Wakes one waiter of each resource with an owner that is not named.
+/// Wakes one waiter of each resource with an unnamed owner.
 ///
-/// That owner had not written its name yet when the first waiter copied the names. After another poll
-/// of a waiter, the next scan finds it.
+/// The owner had not yet written its name when the first waiter copied the names. After another poll
+/// of a waiter, the next scan finds the name.
 fn wake_unnamed(graph: &Graph) {
-    // One wake-up per resource: a waiter whose poll skips the wait would be woken for ever.
+    // One wake-up per resource: a waiter whose poll skips the wait would be woken forever.
     for (waiter, records) in &graph.unnamed {
         let claims = |record: &&ResourceRecord| record.owner_table.claim_scan_wake();
         if records.iter().filter(|record| claims(record)).count() > 0 {
-            // The waker of a local set may be the user's.
+            // The waker of a `LocalSet` may be user code.
             watchdog::hand_off();
             catch_and_forget(|| waiter.wake());
         }
     }
 }
 
-/// How often a task is woken in a row that does not list the tasks of its set.
+/// The maximum number of wake-ups in a row for a task that does not list the tasks of its set.
 const MAX_REQUESTS: u32 = 3;
-/// How many such tasks are remembered.
+/// The maximum number of such tasks remembered.
 const MAX_REMEMBERED: usize = 4096;
 
 /// Asks tasks that await a `JoinSet` to list the tasks of the set, and wakes them to do so.
 ///
-/// The next scan finds the list. The set withdraws it when its tasks change. A task that does not list
-/// them, because it skips the set in that poll, is not asked for ever.
+/// The next scan finds the list. The set withdraws the list when its tasks change. A task that skips
+/// the set in its poll lists nothing, and is asked at most [`MAX_REQUESTS`] times in a row.
 fn wake_awaiters_of_sets(graph: &Graph) {
     // By id: the polls before the last request, and the requests in a row.
     static REQUESTS: LazyLock<Mutex<HashMap<u64, (u32, u32)>>> = LazyLock::new(Mutex::default);
@@ -232,7 +235,7 @@ fn wake_awaiters_of_sets(graph: &Graph) {
         let claims = |waiter: &&Waiter| {
             let (polls, count) = requests.entry(waiter.id()).or_default();
             let now = waiter.polls();
-            // One poll followed the request. More of them had other causes.
+            // The request caused one poll. Further polls had other causes.
             *count = if now.wrapping_sub(*polls) > 1 { 1 } else { *count + 1 };
             *polls = now;
             *count <= MAX_REQUESTS
@@ -256,7 +259,7 @@ fn with_peers<'a>(
     [&[scheduler], peers].concat()
 }
 
-/// Returns all waits of the process, if no code of it can run, and why that is so.
+/// Returns all waits of the process and the reason why no code can run, if that is the case.
 fn prove_quiescence(
     scheduler: &dyn Inspectable,
     peers: &[&dyn Inspectable],
@@ -264,7 +267,7 @@ fn prove_quiescence(
     let runtimes = with_peers(scheduler, peers);
     let quiet = Quiescence::observe(&runtimes)?;
     let reason = quiet.no_rescue_reason(&runtimes)?;
-    // Read last: only then did all of the above hold at one point in time.
+    // Read last, which proves that all of the above held at one point in time.
     quiet.is_unchanged(&runtimes).then_some((quiet, reason))
 }
 

@@ -1,4 +1,4 @@
-//! A node of the wait-for graph, and what it waits for.
+//! Nodes of the wait graph, with their edges and exits.
 
 use super::waiter::Waiter;
 use crate::driver::clock::time_of;
@@ -15,21 +15,22 @@ use std::time::Duration;
 /// How long a node must wait before it counts as stuck, if it has exits or waits for a guard that may
 /// have been moved.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a node must wait before it counts as stuck, if one of its exits is not known.
+/// How long a node must wait before it counts as stuck, if one of its exits is unknown.
 const UNKNOWN_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A node of the graph, as it was observed.
+/// A node of the graph, as observed by the scan.
 pub(super) struct Node {
     pub(super) waiter: Waiter,
     pub(super) polls: u32,
     /// For a `block_on` future: its `BlockOnRecord::poll_number` in this wait. Otherwise 0.
     pub(super) poll_number: u32,
     pub(super) wakers: u64,
-    /// The resources that it waits for. Any of them can wake it. Empty if one of them is not known.
+    /// The resources that the node waits for, any of which can wake it. Empty if one of them is
+    /// unknown.
     pub(super) edges: Vec<WaitEdge>,
-    /// What else can wake it. Empty if there is nothing, which is exact.
+    /// The other events that can wake the node. If there are none, the node is exact.
     pub(super) exits: Vec<Exit>,
-    /// How long it has been in this wait.
+    /// How long the node has been in this wait.
     pub(super) waited: Duration,
 }
 
@@ -38,14 +39,14 @@ pub(super) struct WaitEdge {
     pub(super) wait: Wait,
     /// Owners of the resource. Never empty.
     pub(super) holders: Vec<Owner>,
-    /// A waiter that is queued ahead, and for which free permits are kept.
+    /// A waiter that is queued ahead, and for which free permits are reserved.
     pub(super) queued_ahead: Option<Owner>,
-    /// The resource has given out guards or permits that own their share (RECORD-2).
+    /// Whether the resource has given out owned guards or permits (RECORD-2).
     pub(super) may_have_moved: bool,
 }
 
 impl WaitEdge {
-    /// Reads the owners of the resource of a linked wait. Returns `None` if they are not known.
+    /// Reads the owners of the resource of a linked wait. Returns `None` if they are unknown.
     fn read(wait: Wait, id: u64, is_only_wait: bool) -> Option<Self> {
         let (holders, queued_ahead, may_have_moved) = match wait.target.target() {
             WaitTarget::Number(_) => return None,
@@ -64,7 +65,7 @@ impl WaitEdge {
         (!is_own).then_some(Self { wait, holders, queued_ahead, may_have_moved })
     }
 
-    /// Iterates over all tasks that the node depends on.
+    /// Returns all tasks that the node depends on through this edge.
     pub(super) fn all(&self) -> impl Iterator<Item = &Owner> + Clone {
         self.queued_ahead.iter().chain(&self.holders)
     }
@@ -88,7 +89,7 @@ impl WaitEdge {
 }
 
 impl Node {
-    /// Observes a waiter at a time of the runtime's clock. Returns `None` if it does not wait.
+    /// Observes a waiter at the time `now` of the runtime's clock. Returns `None` if it does not wait.
     pub(super) fn observe(waiter: Waiter, now: Duration) -> Option<Self> {
         let polls = waiter.polls();
         let poll_number = match &waiter {
@@ -167,8 +168,8 @@ impl Node {
         (!edges.is_empty() && !may_pass).then_some((edges, exits, waited))
     }
 
-    /// Names what holds the wakers that are in no list of a resource. Returns `None` if the node waits
-    /// for a resource that is not linked, or for a timer that has fired.
+    /// Returns the exits, which account for the wakers that are in no wait list of a resource. Returns
+    /// `None` if the node waits for a resource that is not linked, or for a timer that has fired.
     fn read_exits(&self, waits: &[RecordedWait], wakers: u64, now: Duration) -> Option<Vec<Exit>> {
         let poll = self.waiter.poll_stamp();
         let is_current = |it: &&RecordedWait| it.link == Link::None && it.poll.same_poll(poll);
@@ -196,7 +197,7 @@ impl Node {
         Some(exits)
     }
 
-    /// Returns whether nothing but the resources that it waits for, or an abort, can wake it.
+    /// Returns whether only an abort or the node's resources can wake it.
     pub(super) fn is_exact(&self) -> bool {
         self.exits.is_empty()
     }
@@ -208,7 +209,7 @@ impl Node {
         self.edges.iter().any(|edge| edge.may_have_moved)
     }
 
-    /// Returns whether nothing but its resources can wake it, and that is not expected to happen soon.
+    /// Returns whether only the node's resources can wake it, which is not expected to happen soon.
     pub(super) fn is_settled(&self) -> bool {
         self.is_exact() && self.patience_left().is_zero()
     }
@@ -226,12 +227,12 @@ impl Node {
         patience.saturating_sub(self.waited)
     }
 
-    /// Returns the tasks that it joins.
+    /// Returns the tasks that the node joins.
     pub(super) fn joined_tasks(&self) -> impl Iterator<Item = u64> {
         self.edges.iter().filter_map(WaitEdge::joined_task)
     }
 
-    /// Returns whether it waits for the end of one task and for nothing else.
+    /// Returns whether the node joins one task and waits for nothing else.
     ///
     /// False for a `block_on` future: if another thread takes over its `JoinHandle`, the link stays.
     pub(super) fn only_joins(&self) -> bool {
@@ -247,9 +248,9 @@ impl Node {
         self.edges.iter().flat_map(|edge| edge.all().map(move |owner| (edge, owner)))
     }
 
-    /// Returns the records of its resources that have an owner without a name.
+    /// Returns the records of the node's resources that have an unnamed owner.
     ///
-    /// Its next poll copies the names to the record.
+    /// The node's next poll copies the names to the record.
     pub(super) fn unnamed_records(&self) -> Vec<&'static ResourceRecord> {
         let record = |it: &RecordedWait| match it.wait.target.target() {
             WaitTarget::Record(index) if it.link != Link::None => {
@@ -260,9 +261,9 @@ impl Node {
         self.waiter.record().waits().0.iter().filter_map(record).collect()
     }
 
-    /// Returns whether it waits for any task of a `JoinSet` that has not listed its tasks.
+    /// Returns whether the node waits for a `JoinSet` that has not listed its tasks.
     ///
-    /// Its next poll lists them.
+    /// The node's next poll lists them.
     pub(super) fn has_unlisted_set(&self) -> bool {
         let poll = self.waiter.poll_stamp();
         let is_set = |it: &RecordedWait| {
@@ -272,12 +273,12 @@ impl Node {
         self.wakers > 0 && self.waiter.record().waits().0.iter().any(is_set)
     }
 
-    /// Returns whether it has edges, or has no waker and was not declared to need none.
+    /// Returns whether the node has edges, or has no waker and was not declared to need none.
     pub(super) fn may_be_stuck(&self) -> bool {
         !self.edges.is_empty() || (self.wakers == 0 && !self.waiter.is_exempt())
     }
 
-    /// Returns whether it is in the same wait as when it was observed.
+    /// Returns whether the node is in the same wait as when it was observed.
     pub(super) fn is_unchanged(&self) -> bool {
         let same_edges = || {
             // The closures ahead of a queued one are nodes of the cycle too.

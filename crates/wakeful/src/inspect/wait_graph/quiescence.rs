@@ -1,6 +1,6 @@
-//! The proof that no code of the process can run: then every wait is stuck, whatever its kind.
+//! The proof that no code of the process can run, so that every wait is stuck, whatever its kind.
 //!
-//! It needs no wait-for graph. All of the following hold at one point in time:
+//! The proof needs no wait graph. All of the following hold at one point in time:
 //!
 //! - Each runtime is quiet: it has no timer, no descriptor and no file operation, and no thread of it
 //!   is at work. Each of its tasks and `block_on` futures waits. A current-thread runtime that no
@@ -24,16 +24,16 @@ use crate::wait::block_on::{BlockedThread, blocked_threads};
 use crate::watchdog::snapshot::{Inspectable, WorkerSnapshot};
 use std::sync::Arc;
 
-/// All waits of the process, while none of its code can run unless a foreign thread does.
+/// All waits of the process, while no thread except foreign ones can run code.
 pub(super) struct Quiescence {
     /// The waiters of the first runtime come first.
     waiters: Vec<Observed>,
-    /// How many waiters are of the first runtime.
+    /// The number of waiters of the first runtime.
     own: usize,
     threads: Vec<(Arc<BlockedThread>, u32)>,
 }
 
-/// A waiter, and its poll counter when it was observed.
+/// A waiter with its poll counter at the time of the observation.
 struct Observed {
     waiter: Waiter,
     polls: u32,
@@ -58,7 +58,7 @@ impl Observed {
     }
 }
 
-/// Returns whether the runtime has closed, and none of its threads is left.
+/// Returns whether the runtime has closed and none of its threads is left.
 fn is_over(runtime: &dyn Inspectable) -> bool {
     let base = runtime.base();
     base.is_closing() && !thread_registry::has_threads(base.config.address())
@@ -90,7 +90,7 @@ impl Quiescence {
         Some(Self { waiters, own: own?, threads: threads.collect::<Option<_>>()? })
     }
 
-    /// Returns why no other thread can run code, if that is the case.
+    /// Returns the reason why no other thread can run code, if there is one.
     ///
     /// The main thread of the test harness does not count while it waits for its tests.
     pub(super) fn no_rescue_reason(&self, runtimes: &[&dyn Inspectable]) -> Option<NoRescueReason> {
@@ -121,7 +121,7 @@ impl Quiescence {
         self.threads.iter().filter(|(thread, _)| thread.record.outer() == 0).count()
     }
 
-    /// Returns whether everything still waits as it was observed.
+    /// Returns whether all waiters still wait as observed.
     pub(super) fn is_unchanged(&self, runtimes: &[&dyn Inspectable]) -> bool {
         self.waiters.iter().all(Observed::is_unchanged)
             && self

@@ -20,7 +20,7 @@ pub(super) enum RootCauseSearch {
 
 /// Follows the waits from a stuck `block_on` future to their root cause.
 ///
-/// There is none if the future depends on a cycle, which has a report of its own.
+/// There is no root cause if the future depends on a cycle, which has a report of its own.
 pub(super) fn find_root_cause(
     block_on: &Waiter,
     graph: &Graph,
@@ -38,12 +38,12 @@ pub(super) fn find_root_cause(
     let (details, since_ms) = match last.wakers() {
         // An orphan is not asked: a poll without a wake-up would change what it waits for.
         None | Some(0) => (None, wait.since_ms),
-        // Runtimes with `shuffle_tasks` use the same ids, and run tasks in the order of their seeds.
+        // Runtimes with `shuffle_tasks` share ids, and run tasks in the order of their seeds.
         Some(_) if !id::are_unique() => (None, wait.since_ms),
         Some(_) => match describe::ask(&last.observed(wait)) {
             Some(Answer { details, since_ms }) => (details, since_ms),
             None => {
-                // The waker of a local set may be the user's.
+                // The waker of a `LocalSet` may be user code.
                 watchdog::hand_off();
                 catch_and_forget(|| last.wake());
                 return RootCauseSearch::Asked;

@@ -1,5 +1,5 @@
-//! What the deadlock scan may claim of stuck nodes: the reports of cycles, and the proof that a
-//! `block_on` never returns.
+//! The conclusions of the deadlock scan: reports of cycles, and the proof that a `block_on` never
+//! returns.
 
 use super::graph::{Graph, Scope, Step};
 use super::node::Node;
@@ -59,10 +59,10 @@ impl Graph {
         })
     }
 
-    /// Returns the reports of cycles that only exits can end, and after how long to scan again if a
-    /// cycle is younger than its patience.
+    /// Returns the reports of cycles that only exits can end. If a cycle is younger than its
+    /// patience, also returns the time until the next scan.
     ///
-    /// `nothing_runs` says that no code of the process can run, so the exits end nothing.
+    /// `nothing_runs` says that no code of the process can run, so no exit can end a cycle.
     pub(super) fn report_cycles_with_exits(
         &self,
         nothing_runs: bool,
@@ -86,8 +86,8 @@ impl Graph {
         (reports, again_in)
     }
 
-    /// Returns whether the runtime can make no progress by itself: every task is stuck, and there
-    /// is not a timer, I/O source or blocking closure.
+    /// Returns whether the runtime can make no progress by itself: every task is stuck, and there is
+    /// no timer, I/O source or blocking closure.
     pub(super) fn cannot_progress(
         &self,
         scheduler: &dyn Inspectable,

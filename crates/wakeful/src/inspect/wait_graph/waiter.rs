@@ -1,4 +1,4 @@
-//! A task or a `block_on` future, as the deadlock scan sees it.
+//! The waiters that the deadlock scan observes: tasks, closures and `block_on` futures.
 
 use super::inner_waits::InnerWait;
 use crate::inspect::task_info::TaskInfo;
@@ -10,13 +10,13 @@ use crate::task::wait_record::{Wait, WaitRecord};
 use crate::wait::describe::ObservedWait;
 use std::sync::Arc;
 
-/// A task or a `block_on` future that waits.
+/// A waiting task, closure or `block_on` future.
 pub(super) enum Waiter {
     Task(TaskRef),
     BlockOn(Arc<BlockOnState>),
-    /// A closure that waits for a thread of its pool, which has as many threads as it may.
+    /// A closure that is queued in a pool that has reached its maximum number of threads.
     Queued(TaskRef),
-    /// A task, closure or `block_on` future whose thread waits inside of its poll.
+    /// A task, closure or `block_on` future whose thread waits inside its poll.
     Inner {
         outer: Box<Waiter>,
         inner: InnerWait,
@@ -70,7 +70,7 @@ impl Waiter {
         }
     }
 
-    /// Identifies its last poll in its wait record.
+    /// Returns the stamp that identifies its last poll in its wait record.
     pub(super) fn poll_stamp(&self) -> PollStamp {
         match self {
             Waiter::Task(task) | Waiter::Queued(task) => task.header().poll_stamp(),
@@ -87,7 +87,7 @@ impl Waiter {
         }
     }
 
-    /// Returns its wait, as the question for details needs it.
+    /// Returns its wait in the form that a request for details needs.
     pub(super) fn observed(&self, wait: Wait) -> ObservedWait {
         let record = match self {
             Waiter::Task(_) | Waiter::Queued(_) => None,
@@ -108,12 +108,12 @@ impl Waiter {
             Waiter::Task(task) | Waiter::Queued(task) => {
                 task.state().handles() > 1 + u64::from(is_awaited)
             }
-            // An abort does not end a poll that is going on.
+            // An abort does not end a running poll.
             Waiter::BlockOn(_) | Waiter::Inner { .. } => false,
         }
     }
 
-    /// Returns the kernel's id of the thread that polls it, for a `block_on` future.
+    /// Returns the TID of the polling thread, for a `block_on` future.
     pub(super) fn block_on_thread(&self) -> Option<i32> {
         match self {
             Waiter::Task(_) | Waiter::Queued(_) => None,
