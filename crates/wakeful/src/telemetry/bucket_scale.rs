@@ -1,14 +1,14 @@
-//! The buckets of an exact histogram, which users choose.
+//! Bucket scales of exact histograms, which users choose.
 //!
-//! A scale says which bucket counts a duration, and which durations a bucket counts. All scales have
-//! a last bucket without an upper limit. Three scales: buckets of equal width, buckets that double,
-//! and groups of equal buckets whose width doubles from group to group ([`LogHistogram`]).
+//! A scale says which bucket counts a duration, and which durations a bucket counts. The last bucket
+//! of a scale has no upper limit. There are three scales: buckets of equal width, buckets that
+//! double, and groups of equal buckets whose width doubles from group to group ([`LogHistogram`]).
 
 use super::log_histogram::LogHistogram;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Whether the buckets of a histogram have equal widths, or widths that double.
+/// The scale of a histogram: buckets of equal widths, or of doubling widths.
 ///
 /// Only the deprecated settings of [`Builder`](crate::runtime::Builder) use it. Prefer
 /// [`HistogramConfiguration`].
@@ -60,7 +60,7 @@ impl HistogramConfiguration {
     ///
     /// # Panics
     ///
-    /// If there are no buckets, or if they have no width.
+    /// Panics if `num_buckets` or `bucket_width` is zero.
     ///
     /// # Examples
     ///
@@ -91,12 +91,12 @@ impl HistogramConfiguration {
     }
 }
 
-/// Returns a duration in nanoseconds, or the largest number if it is longer.
+/// Returns a duration in nanoseconds, saturating at `u64::MAX`.
 pub(super) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Which bucket counts a duration.
+/// The mapping from durations to buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BucketScale {
     /// Buckets of this width.
@@ -104,7 +104,7 @@ pub(crate) enum BucketScale {
         width_ns: u64,
         buckets: usize,
     },
-    /// The first bucket has this width. Each other one is as wide as all before it.
+    /// The first bucket has this width. Each further bucket is as wide as all before it.
     Doubling {
         first_ns: u64,
         buckets: usize,
@@ -119,7 +119,7 @@ impl BucketScale {
         Self::Linear { width_ns, buckets }
     }
 
-    /// The first bucket counts durations below the next power of two.
+    /// Returns doubling buckets. The first one counts durations below the next power of two.
     #[track_caller]
     pub(crate) fn doubling(resolution_ns: u64, buckets: usize) -> Self {
         assert!(
@@ -152,7 +152,7 @@ impl BucketScale {
     ///
     /// # Panics
     ///
-    /// If there is no such bucket.
+    /// Panics if there is no such bucket.
     #[track_caller]
     pub(crate) fn range_of(self, bucket: usize) -> Range<Duration> {
         let buckets = self.buckets();
@@ -215,7 +215,7 @@ mod tests {
             for bucket in 0..scale.buckets() {
                 let range = scale.range_of(bucket);
                 assert_eq!(range.start, end, "bucket {bucket} of {scale:?}");
-                // Beyond the largest number of nanoseconds there are only empty buckets.
+                // Beyond `u64::MAX` nanoseconds there are only empty buckets.
                 if range.is_empty() {
                     assert_eq!(range.start, NS(u64::MAX), "bucket {bucket} of {scale:?}");
                 } else {

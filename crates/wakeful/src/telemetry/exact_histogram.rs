@@ -6,7 +6,7 @@ use crate::telemetry::bucket_scale::BucketScale;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The counts of one worker.
+/// The exact histogram of one worker.
 #[derive(Debug)]
 pub(crate) struct ExactHistogram {
     pub(crate) scale: BucketScale,
@@ -24,11 +24,11 @@ impl ExactHistogram {
         count.store(count.load(Relaxed) + 1, Relaxed);
     }
 
-    /// Returns how many events a bucket has counted.
+    /// Returns the number of events in a bucket.
     ///
     /// # Panics
     ///
-    /// If there is no such bucket.
+    /// Panics if there is no such bucket.
     #[track_caller]
     pub(crate) fn count(&self, bucket: usize) -> u64 {
         let buckets = self.counts.len();

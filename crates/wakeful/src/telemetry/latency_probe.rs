@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 /// After this many sampled rounds a mark is dropped: another thread has taken the task.
 const MAX_ROUNDS: u32 = 16;
 
-/// A sample weight that means: time every poll, because each is observed.
+/// The sample weight with which every poll is timed, because each one is observed.
 pub(crate) const TRACE_ALL: u32 = u32::MAX;
 
 /// A round of at least this many polls is likely one of many in a row. Of such rounds, one in
@@ -30,14 +30,14 @@ const SOON_NS: u64 = 250_000;
 
 /// Chooses the rounds that are sampled.
 ///
-/// Every round of a thread that parks now and then is sampled, and one in [`SAMPLE_INTERVAL`] of a
-/// thread that is busy. A sample reads the clock four times, and a request over a socket costs less
-/// than a hundred such reads.
+/// Every round of a thread that parks now and then is sampled, but only one in [`SAMPLE_INTERVAL`]
+/// rounds of a busy thread. A sample reads the clock four times, and a request over a socket costs
+/// less than a hundred such reads.
 pub(crate) struct Sampler {
     /// Frequent rounds since the last sampled one.
     skipped: Cell<u32>,
     last_round: Cell<ClockNs>,
-    /// Rounds in a row that started soon after the one before.
+    /// Consecutive rounds that started soon after the one before.
     quick_rounds: Cell<u32>,
 }
 
@@ -49,8 +49,8 @@ impl Sampler {
 
     /// Starts a round, after one with `polls` polls.
     ///
-    /// Returns the weight of this round's sample: for how many polls its first poll stands. With 0,
-    /// that poll is not timed.
+    /// Returns the weight of this round's sample: the number of polls that its first poll
+    /// represents. With 0, that poll is not timed.
     #[inline]
     pub(crate) fn start_round(&self, now: ClockNs, polls: u32, probe: &LatencyProbe) -> u32 {
         let is_soon = now.ns_since(self.last_round.replace(now)) < SOON_NS;
@@ -75,7 +75,7 @@ impl Sampler {
 
 /// The wake-up that a thread has marked.
 pub(crate) struct LatencyProbe {
-    /// The next wake-up is marked, or each is observed (`TraceBuffer::is_enabled`).
+    /// Whether the next wake-up is marked, or every wake-up is observed (`TraceBuffer::is_enabled`).
     due: Cell<bool>,
     /// The cell of the marked task, or null.
     cell: Cell<*const Header>,
@@ -96,7 +96,7 @@ impl LatencyProbe {
         }
     }
 
-    /// Has the next wake-up marked. Drops a mark that is too old.
+    /// Requests a mark for the next wake-up, and drops a mark that is too old.
     pub(crate) fn start_round(&self) {
         self.due.set(true);
         self.rounds.set(self.rounds.get() + 1);
@@ -112,7 +112,7 @@ impl LatencyProbe {
     }
 
     /// Marks a task that was woken or spawned `now`, unless another one is marked. Traces the
-    /// wake-up. Returns whether each wake-up is to be observed.
+    /// wake-up. Returns whether every wake-up is to be observed.
     #[cold]
     pub(crate) fn mark(&self, task: &Runnable, now: ClockNs, trace: &TraceBuffer) -> bool {
         let (cell, id) = task.cell_and_id();

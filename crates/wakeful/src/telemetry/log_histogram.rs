@@ -7,11 +7,12 @@ use std::time::Duration;
 
 /// Buckets whose width grows with the duration, with a bounded relative error.
 ///
-/// There are groups of 2^p buckets of equal width. From one group to the next, the width doubles. So
-/// a bucket is at most 2^-p times as wide as the durations that it counts. The first bucket counts
-/// all durations up to the smallest one of interest, the last one all that exceed the largest.
+/// There are groups of 2^p buckets of equal width. From one group to the next, the width doubles. So a
+/// bucket is at most 2^-p times as wide as the durations that it counts. The first bucket counts all
+/// durations up to the smallest one of interest. The last bucket counts all durations above the largest
+/// one.
 ///
-/// Without other settings it has 119 buckets from 96 ns to 60 s, with an error of at most 25 %.
+/// By default there are 119 buckets from 96 ns to 60 s, with an error of at most 25 %.
 ///
 /// # Examples
 ///
@@ -31,12 +32,12 @@ pub struct LogHistogram {
     pub(super) buckets: usize,
     /// The exponent of the number of buckets in a group.
     pub(super) precision: u32,
-    /// How many buckets the first one takes the place of, besides itself.
+    /// The number of positions before the last one that the first bucket covers.
     skipped: u64,
 }
 
 impl LogHistogram {
-    /// Returns a builder.
+    /// Returns a builder with the default settings.
     ///
     /// # Examples
     ///
@@ -49,7 +50,7 @@ impl LogHistogram {
         LogHistogramBuilder::default()
     }
 
-    /// Returns from how many nanoseconds on a duration is counted in the last bucket.
+    /// Returns the shortest duration that the last bucket counts, in nanoseconds.
     ///
     /// # Examples
     ///
@@ -90,8 +91,8 @@ impl From<LogHistogramBuilder> for LogHistogram {
 
 /// Returns the position of a duration among buckets without a limit: groups of 2^`precision` buckets.
 ///
-/// The durations of the first two groups have a bucket each. From there on, the bits behind the
-/// first `precision` + 1 do not count.
+/// The durations of the first two groups have a bucket each. Above these, only the highest `precision` +
+/// 1 bits count.
 fn position_of(ns: u64, precision: u32) -> u64 {
     let ignored = ns.checked_ilog2().unwrap_or(0).saturating_sub(precision);
     (u64::from(ignored) << precision) + (ns >> ignored)
@@ -131,13 +132,14 @@ const DEFAULT_PRECISION: u32 = 2;
 const MAX_PRECISION: u32 = 10;
 
 impl LogHistogramBuilder {
-    /// Sets how wide a bucket may be, as a part of the durations that it counts; 0.25 by default.
+    /// Sets the maximum width of a bucket, as a fraction of the durations that it counts; 0.25 by
+    /// default.
     ///
-    /// The bound that is used is the next power of two below it, at most 1/4 and at least 1/1024.
+    /// The value is rounded down to a power of two, which is at most 1/4 and at least 1/1024.
     ///
     /// # Panics
     ///
-    /// Unless it is above 0 and below 1.
+    /// Panics unless `max_error` is above 0 and below 1.
     ///
     /// # Examples
     ///
@@ -162,7 +164,7 @@ impl LogHistogramBuilder {
     ///
     /// # Panics
     ///
-    /// If it is above 10.
+    /// Panics if `p` is above 10.
     ///
     /// # Examples
     ///
@@ -178,7 +180,8 @@ impl LogHistogramBuilder {
         self
     }
 
-    /// Sets the smallest duration of interest; 100 ns by default. The first bucket ends there, or before.
+    /// Sets the smallest duration of interest; 100 ns by default. The first bucket ends at or before that
+    /// duration.
     ///
     /// # Examples
     ///
@@ -194,11 +197,12 @@ impl LogHistogramBuilder {
         self
     }
 
-    /// Sets the largest duration of interest; 60 s by default. The last bucket begins there, or after.
+    /// Sets the largest duration of interest; 60 s by default. The last bucket begins at or after that
+    /// duration.
     ///
     /// # Panics
     ///
-    /// If it is zero.
+    /// Panics if `duration` is zero.
     ///
     /// # Examples
     ///
@@ -216,11 +220,11 @@ impl LogHistogramBuilder {
         self
     }
 
-    /// Builds the histogram, if it needs no more buckets than this.
+    /// Builds the histogram, if it needs at most `max_buckets` buckets.
     ///
     /// # Errors
     ///
-    /// If it needs more.
+    /// Returns an error if the histogram needs more buckets.
     ///
     /// # Examples
     ///
@@ -258,7 +262,7 @@ impl LogHistogramBuilder {
         let position = |ns| position_of(ns, precision);
         let min = nanos(self.min_value.unwrap_or(DEFAULT_MIN));
         let max = nanos(self.max_value.unwrap_or(DEFAULT_MAX));
-        // The bucket before that of `min` is the first one: it ends at `min`, or before.
+        // The bucket before that of `min` is the first one, so it ends at or before `min`.
         let skipped = position(min).saturating_sub(1);
         // The last bucket is the one behind that of the largest duration below `max`.
         let last = (position(max - 1) + 1).saturating_sub(skipped).max(1);
@@ -281,7 +285,7 @@ impl LogHistogramBuilder {
 pub enum InvalidHistogramConfiguration {
     /// The histogram needs more buckets than it may have.
     TooManyBuckets {
-        /// How many it needs.
+        /// The number of buckets that it needs.
         required_bucket_count: usize,
     },
 }

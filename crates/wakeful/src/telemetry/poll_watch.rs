@@ -17,9 +17,9 @@ use std::time::Duration;
 
 /// The current poll of one thread.
 ///
-/// The thread writes the first four fields, and the watchdog writes the others. All but `std_thread`,
-/// which has a lock, are written with plain stores. Any thread may read all of them. The alignment keeps them away from fields that other workers
-/// read once per round: those reads would slow down the stores of each poll.
+/// The thread writes the first four fields, and the watchdog writes the others. All but `std_thread`, which has a lock,
+/// are written with plain stores. Any thread may read all of them. The alignment separates the fields from others that
+/// workers read once per round: those reads would slow down the stores of each poll.
 #[repr(align(128))]
 pub(crate) struct PollWatch {
     /// The number of polls that have started, wrapping. On a current-thread runtime it also counts
@@ -36,7 +36,7 @@ pub(crate) struct PollWatch {
     /// When that value was first observed, on the runtime's clock.
     observed_since_ns: AtomicU64,
     stuck: AtomicBool,
-    /// The last `activity` that was observed more than once: a poll that lasted.
+    /// The last `activity` that was observed more than once, which identifies a long poll.
     lasting: AtomicU32,
     /// For how long that poll was observed.
     lasting_ns: AtomicU64,
@@ -49,13 +49,13 @@ pub(crate) struct PollWatch {
     unstarved_before_ns: AtomicU64,
     /// The CPU time that the poll had used up to that observation.
     cpu_before_wait_ns: AtomicU64,
-    /// The poll was reported.
+    /// Whether the poll was reported.
     reported: AtomicBool,
 }
 
 /// A thread is blocked if it waits in this many observations in a row.
 const MIN_WAITS: u32 = 2;
-/// The thread was not observed waiting in this poll.
+/// Says that the thread was not observed waiting in this poll.
 const UNKNOWN: u64 = u64::MAX;
 
 impl PollWatch {
@@ -87,8 +87,7 @@ impl PollWatch {
         }
     }
 
-    /// Binds another thread than before. The kernel uses the id of a thread that has ended again only
-    /// after all other ids.
+    /// Binds a thread other than the last one. The kernel reuses the id of an ended thread only after all other ids.
     #[cold]
     fn bind_other(&self, thread: i32) {
         *ignore_poison(self.std_thread.lock()) = Some(std::thread::current().id());
@@ -103,11 +102,11 @@ impl PollWatch {
     /// Copies the state of a thread that publishes it in a record of its own, as a thread in
     /// `block_on` does.
     ///
-    /// Only the watchdog calls it. `is_polling`: the thread is in the poll with this number.
+    /// Only the watchdog calls it. `is_polling` says that the thread is in the poll with the number `activity`.
     pub(crate) fn mirror(&self, thread: i32, activity: u32, is_polling: bool) {
         self.thread.store(thread, Relaxed);
         self.set_activity(activity);
-        // Not null, and not the cell of a task either.
+        // Neither null nor the cell of a task.
         let placeholder = NonNull::dangling().as_ptr();
         self.set_running(if is_polling { placeholder } else { ptr::null_mut() });
     }
@@ -136,7 +135,7 @@ impl PollWatch {
         self.running.store(cell, Release);
     }
 
-    /// Tells that the thread runs no task now.
+    /// Records that the thread runs no task.
     #[inline]
     pub(crate) fn clear_running(&self) {
         self.running.store(ptr::null_mut(), Relaxed);
@@ -185,8 +184,8 @@ impl PollWatch {
         Some(observed)
     }
 
-    /// Returns for how long the last lasting poll was observed, if it started after the poll
-    /// `activity`. Only the watched thread calls it.
+    /// Returns for how long the last long poll was observed, if it started after the poll `activity`. Only the watched
+    /// thread calls it.
     pub(crate) fn lasting_ns_since(&self, activity: u32) -> Option<u64> {
         let nth = self.lasting.load(Acquire).wrapping_sub(activity);
         let is_since = (1..=self.activity().wrapping_sub(activity)).contains(&nth);
@@ -224,14 +223,13 @@ impl PollWatch {
     /// Claims the report of a poll that has blocked its thread for `after`. Returns true once per
     /// poll.
     ///
-    /// `observed` is for how long the poll was observed. Of that time these parts count: the CPU
-    /// time of the thread, or the time that it waits in the kernel.
+    /// `observed` is the time for which the poll was observed. Of that time, the CPU time of the thread counts, or the
+    /// time for which it waits in the kernel.
     ///
-    /// On a busy machine a thread may be starved. Or it waits for a starved thread: for a lock, or
-    /// inside the kernel for the process's memory map. So a wait counts only for the unstarved time
-    /// (`starvation`). A sleep for a fixed time counts in full, because no other thread could end
-    /// it. The start of a process does not count. The thread waits for the new process, which may
-    /// be starved too, and whose threads are not sampled.
+    /// On a busy machine a thread may be starved, or may wait for a starved thread: for a lock, or inside the kernel
+    /// for the process's memory map. So a wait counts only for the unstarved time (`starvation`). A sleep for a fixed
+    /// time counts in full, because no other thread could end it. The start of a child process does not count: the
+    /// thread waits for the child, which may be starved too and is not sampled.
     pub(crate) fn claim_report(
         &self,
         observed: Duration,

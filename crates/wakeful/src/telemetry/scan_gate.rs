@@ -1,9 +1,9 @@
 //! Decides when the watchdog may stop visiting a scheduler, or visit it later.
 //!
-//! The watchdog has to scan for deadlocks after anything that may have left a task stuck. What the
-//! scheduler's own threads do, it sees when it visits them. It does not see what ends on other
-//! threads: a `block_on`, a blocking closure, a poll on a thread that gave up its core. Those count
-//! as *progress* here.
+//! The watchdog has to scan for deadlocks after anything that may have left a task stuck. A visit
+//! shows what the scheduler's own threads do. It does not show the end of work on other threads: of a
+//! `block_on`, a blocking closure, or a poll on a thread that gave up its core. These events count as
+//! *progress* here.
 //!
 //! # Protocol
 //!
@@ -22,10 +22,10 @@
 //!
 //! # Postponing
 //!
-//! A thread that parks may postpone a visit, if there is one that can be (`watchdog::delayed_visit`).
-//! `ask_from_ns` says when it pays off to ask for that. The value is a hint: a thread that reads an
-//! old one asks too early or too late, and the visit is not postponed. [`if_parked`] takes the time
-//! that the visit is postponed from.
+//! A thread that parks may postpone a delayed visit (`watchdog::delayed_visit`). `ask_from_ns` is the
+//! time from which asking for that pays off. The value is a hint: a thread that reads an old one asks
+//! too early or too late, and the visit is not postponed. [`if_parked`] reads the time from which the
+//! visit is postponed.
 
 use crate::driver::clock::clock_ns::ClockNs;
 use crate::sys::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
@@ -34,7 +34,8 @@ use std::time::Duration;
 /// The handshake between a scheduler's threads and the watchdog.
 pub(crate) struct ScanGate {
     asleep: AtomicBool,
-    /// When a thread that parks asks to postpone the next visit, on the runtime's clock. `MAX`: not.
+    /// The time on the runtime's clock from which parking threads ask to postpone the next visit. `MAX`:
+    /// never.
     ask_from_ns: AtomicU64,
     progress: CachePadded<AtomicU64>,
 }
@@ -65,7 +66,7 @@ impl ScanGate {
         }
     }
 
-    /// Returns whether the watchdog does not visit the scheduler, and would have to be woken.
+    /// Returns whether the watchdog has stopped visiting the scheduler and would have to be woken.
     #[inline]
     pub(crate) fn is_asleep(&self) -> bool {
         self.asleep.load(SeqCst)
@@ -101,13 +102,14 @@ impl ScanGate {
         self.asleep.swap(false, SeqCst)
     }
 
-    /// Returns whether a thread that parks should ask to postpone the next visit. It is one load.
+    /// Returns whether a thread that parks should ask to postpone the next visit. Costs one load.
     #[inline]
     pub(crate) fn should_ask(&self, now: ClockNs) -> bool {
         now.ns() >= self.ask_from_ns.load(Relaxed)
     }
 
-    /// Sets after how long threads that park ask to postpone the next visit. `None`: they do not.
+    /// Sets the time after which parking threads ask to postpone the next visit. With `None`, they never
+    /// ask.
     pub(crate) fn set_ask_after(&self, now: ClockNs, after: Option<Duration>) {
         let from = after.map_or(u64::MAX, |after| now.ns().saturating_add(after.as_nanos() as u64));
         self.ask_from_ns.store(from, Relaxed);

@@ -1,8 +1,8 @@
-//! How long the tasks of each spawn site are polled, and how long they wait.
+//! Poll times and wait times of tasks, by spawn site.
 //!
-//! It is off until the live page is served. Then a worker also records its timed poll, and the wait
-//! before it, for the site where the task was spawned. One thread writes the table of a worker with
-//! plain stores; any thread may read it.
+//! Recording is off until the live page is served. From then on a worker also records its timed
+//! poll, and the wait before it, for the spawn site of the task. One thread writes the table of a
+//! worker with plain stores; any thread may read it.
 
 use crate::telemetry::histogram::{Counts, Histogram};
 use std::panic::Location;
@@ -11,9 +11,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 use std::time::Duration;
 
-/// The sites that a table has room for. Further sites are not recorded.
+/// The number of sites that a table has room for. Further sites are not recorded.
 const SITES: usize = 128;
-/// The slots that are tried for a site.
+/// The number of slots probed for a site.
 const PROBES: usize = 8;
 
 static IS_ENABLED: AtomicBool = AtomicBool::new(false);
@@ -39,7 +39,7 @@ pub(crate) struct SiteTimes {
 
 #[derive(Debug)]
 struct Slot {
-    /// Null is free. A slot stays that of its site for good.
+    /// Null if the slot is free. A slot keeps its site forever.
     site: AtomicPtr<Location<'static>>,
     polls: Histogram,
     waits: Histogram,
@@ -60,7 +60,7 @@ impl SiteTimes {
         Self { table: OnceLock::new() }
     }
 
-    /// Records a poll that stands for `weight` polls, and the wait before it. Only the thread that
+    /// Records a poll that represents `weight` polls, and the wait before it. Only the thread that
     /// holds the worker's core may call it.
     #[cold]
     pub(crate) fn record(
@@ -96,7 +96,7 @@ impl SiteTimes {
         for slot in self.table.get().iter().flat_map(|table| table.iter()) {
             // Acquire pairs with the Release store of `record`.
             let site = slot.site.load(Acquire);
-            // SAFETY: only `record` stores here, a `&'static`; null is free.
+            // SAFETY: only `record` stores here, a `&'static`; null means free.
             if let Some(site) = unsafe { site.as_ref() } {
                 f(site, slot.polls.read(), slot.waits.read());
             }

@@ -15,31 +15,32 @@
 //! for its CPU time.
 //!
 //! The watchdog takes samples only while a poll lasts and its thread waits in the kernel. They take at
-//! most one part in [`SHARE`] of the watchdog's time. The time that a sample takes is in no interval. A
-//! watchdog that is preempted in the middle has read some threads before that, and some after it.
+//! most one part in [`SHARE`] of the watchdog's time. The time that a sample itself takes belongs to no
+//! interval: a watchdog that is preempted in the middle has read some threads before that and some
+//! after it.
 
 use crate::sys::backtrace::current_tid;
 use crate::sys::thread_state::{self, CpuTimes};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// The next sample comes after this many times the CPU time of the last one, at the earliest.
+/// The minimum time to the next sample, as a multiple of the CPU time of the last one.
 const SHARE: u32 = 10;
 
 /// One thread in a sample.
 #[derive(Clone, Copy, Default)]
 struct ThreadSample {
     times: CpuTimes,
-    /// The thread was in a run queue.
+    /// Whether the thread was in a run queue.
     is_queued: bool,
 }
 
-/// Adds up the time in which no thread of the process was starved.
+/// Sums the time in which no thread of the process was starved.
 #[derive(Default)]
 struct Starvation {
     /// The last sample, by the kernel's ids of the threads.
     threads: HashMap<i32, ThreadSample>,
-    /// When the last sample was complete.
+    /// The time at which the last sample was complete.
     sampled_at: Option<Duration>,
     unstarved: Duration,
 }
@@ -50,7 +51,7 @@ impl Starvation {
         self.unstarved
     }
 
-    /// Adds one sample of all threads. It was begun at `began`, and was complete at `ended`.
+    /// Adds one sample of all threads, which began at `began` and was complete at `ended`.
     fn add(&mut self, began: Duration, ended: Duration, threads: HashMap<i32, ThreadSample>) {
         let before = std::mem::replace(&mut self.threads, threads);
         let Some(last) = self.sampled_at.replace(ended) else { return };
@@ -63,7 +64,7 @@ impl Starvation {
             return;
         }
         let delay = |(thread, now): (&i32, &ThreadSample)| {
-            // A thread that was started since the last sample had no times then.
+            // A thread that started after the last sample had no times then.
             let seen = before.get(thread).copied().unwrap_or_default();
             if now.is_queued {
                 interval.saturating_sub(now.times.cpu.saturating_sub(seen.times.cpu))
@@ -76,7 +77,7 @@ impl Starvation {
     }
 }
 
-/// The questions of the watchdog about threads. Tests answer them in place of the kernel.
+/// The watchdog's queries about threads. Tests answer them in place of the kernel.
 pub(crate) trait ThreadProbe {
     /// Returns whether the thread is blocked in the kernel.
     fn is_waiting(&self, thread: i32) -> bool;
@@ -84,9 +85,9 @@ pub(crate) trait ThreadProbe {
     fn is_in_timed_sleep(&self, thread: i32) -> bool;
     /// Returns the CPU time of the thread.
     fn cpu_time(&self, thread: i32) -> Duration;
-    /// Returns whether the thread starts a process, and waits for it to run a program.
+    /// Returns whether the thread starts a process and waits for its `exec`.
     fn is_starting_process(&self, thread: i32) -> bool;
-    /// Returns the unstarved time so far. Only the difference of two results has a meaning.
+    /// Returns the unstarved time so far. Only the difference between two results is meaningful.
     ///
     /// Takes a sample of all threads, if the last one is old enough.
     fn unstarved_time(&mut self) -> Duration;

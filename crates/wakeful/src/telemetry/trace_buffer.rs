@@ -1,11 +1,11 @@
 //! A ring buffer of a worker's last scheduling events, for the trace of a runtime.
 //!
-//! It is off until tracing is enabled. One thread writes it with plain stores; any thread may read
-//! it.
+//! The buffer is off until tracing is enabled. One thread writes it with plain stores; any thread
+//! may read it.
 //!
 //! An entry is four words, so a reader may see an entry that is half overwritten. Therefore the
-//! reader reads the count of entries before and after it copies them, and drops those that may have
-//! been overwritten in between.
+//! reader reads the count of entries before and after it copies them, and drops the entries that
+//! may have been overwritten in between.
 
 use crate::sys::sync::ignore_poison;
 use crate::task::runnable::Runnable;
@@ -54,22 +54,22 @@ impl Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) event: Event,
-    /// When it began, on the runtime's clock.
+    /// The start of the event, on the runtime's clock.
     pub(crate) at: Duration,
     pub(crate) took: Duration,
     /// The task's id, or 0 if the event has no task.
     pub(crate) task: u64,
-    /// Where the task was spawned; of polls, while the live page is served.
+    /// The spawn site of the task. Set only for polls while the live page is served.
     pub(crate) spawned_at: Option<&'static Location<'static>>,
 }
 
-/// What was read from a trace.
+/// A part of a trace, as read.
 pub(crate) struct TracePart {
     /// The entries, oldest first.
     pub(crate) entries: Vec<Entry>,
     /// The number of entries ever written, from which the next part is read.
     pub(crate) next: u64,
-    /// How many entries from the start of this part on were overwritten.
+    /// The number of entries at the start of this part that were overwritten.
     pub(crate) dropped: u64,
 }
 
@@ -84,7 +84,7 @@ impl Entry {
 
 /// The trace of one worker.
 ///
-/// It also tells whether each event is to be observed for another reason, which is known when the
+/// It also records whether every event is to be observed for another reason that is known when the
 /// scheduler starts: hooks or exact histograms.
 pub(crate) struct TraceBuffer {
     /// [`RECORD`] and [`OBSERVE`].
@@ -151,7 +151,7 @@ impl TraceBuffer {
         Self::observing(false)
     }
 
-    /// Creates a trace that is off. `observe`: events are to be observed nevertheless.
+    /// Creates a trace that is off. With `observe`, events are to be observed nevertheless.
     pub(crate) fn observing(observe: bool) -> Self {
         let flags = if observe { OBSERVE } else { 0 };
         Self { flags: AtomicU8::new(flags), ring: OnceLock::new() }
@@ -172,7 +172,7 @@ impl TraceBuffer {
         }
     }
 
-    /// Returns whether each event is to be observed, to record it or for another reason.
+    /// Returns whether every event is to be observed, to record it or for another reason.
     #[inline]
     pub(crate) fn is_enabled(&self) -> bool {
         self.flags.load(Relaxed) != 0
@@ -226,7 +226,7 @@ pub(crate) struct SharedTraceBuffer {
 }
 
 impl SharedTraceBuffer {
-    /// Creates a trace that is off. `observe`: events are to be observed nevertheless.
+    /// Creates a trace that is off. With `observe`, events are to be observed nevertheless.
     pub(crate) fn observing(observe: bool) -> Self {
         Self { trace: TraceBuffer::observing(observe), writer: Mutex::new(()) }
     }

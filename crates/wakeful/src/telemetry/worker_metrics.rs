@@ -1,8 +1,8 @@
 //! Counters of one worker: parks, polls, steals, busy time.
 //!
-//! Tasks that come to a worker's queues or leave them on rare ways are counted: from the injector,
-//! from another worker, to either of them. So the number of tasks that the worker itself has
-//! scheduled needs no counter, which a wake-up would have to pay for
+//! Only tasks that enter or leave a worker's queues on rare paths are counted: from or to the
+//! injector or another worker. The number of tasks that the worker itself has scheduled is computed
+//! from these counts, so no wake-up pays for a counter
 //! ([`local_schedules`](WorkerMetrics::local_schedules)).
 //!
 //! The worker writes them with a few plain stores when it parks and when a round of polls ends
@@ -16,11 +16,11 @@ use crate::telemetry::site_times::SiteTimes;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
 
-/// A poll of at least this duration is recorded by itself. It does not stand for other polls.
+/// A poll of at least this duration is recorded individually, and does not represent other polls.
 pub(crate) const LONG_POLL: Duration = Duration::from_millis(10);
 
-/// The counters of one worker. The thread that holds the worker's core writes them, but for
-/// `moved_out` and `seen_local_schedules`, which other threads write too.
+/// The counters of one worker. The thread that holds the worker's core writes them. Other threads
+/// also write `moved_out` and `seen_local_schedules`.
 #[derive(Debug)]
 pub(crate) struct WorkerMetrics {
     /// Incremented when the worker falls asleep and when it wakes up. Odd means asleep.
@@ -40,8 +40,8 @@ pub(crate) struct WorkerMetrics {
     /// The largest value of `local_schedules` that was read.
     seen_local_schedules: AtomicU64,
     rounds: RoundCounters,
-    /// Durations of polls. One poll of a round is timed and stands for the others. A long poll
-    /// stands for itself.
+    /// Durations of polls. One poll of a round is timed and represents the others. A long poll
+    /// represents only itself.
     pub(crate) poll_times: Histogram,
     /// Sampled times from a wake-up to the poll that follows.
     pub(crate) wake_to_poll: Histogram,
@@ -71,13 +71,13 @@ struct RoundCounters {
     /// Time of rounds in which only the future of a `block_on` was polled.
     block_on_ns: AtomicU64,
     polls: AtomicU64,
-    /// How often the worker took tasks from another worker's ring.
+    /// The number of times that the worker took tasks from another worker's ring.
     steals: AtomicU64,
     /// Tasks that the worker took from other workers' rings.
     stolen: AtomicU64,
     /// Tasks that the worker took from the injector.
     injected: AtomicU64,
-    /// How often the worker's ring was full.
+    /// The number of times that the worker's ring was full.
     overflows: AtomicU64,
 }
 
@@ -162,9 +162,8 @@ impl WorkerMetrics {
     /// Records a long poll of a round that was not the timed one.
     ///
     /// The round took `round_ns`, and `timed_ns` of it were spent in its timed poll, if that was
-    /// long. If the rest is long too, `observed_ns` tells whether the watchdog observed one poll in
-    /// it over some time. If so, that poll, or several, took the rest, but not more than the value
-    /// that `observed_ns` returns.
+    /// long. If the rest is long too, `observed_ns` returns for how long the watchdog observed one
+    /// poll in it, if it did. The rest, limited to that time, is then recorded as one poll.
     #[inline]
     pub(crate) fn record_unsampled_poll(
         &self,
@@ -236,10 +235,10 @@ impl WorkerMetrics {
         self.idle_wakeups.load(Relaxed)
     }
 
-    /// Returns how many tasks the worker has put into its own queues that are not there any more.
+    /// Returns how many tasks the worker has put into its own queues that have since left them.
     ///
     /// Each task that leaves the queues is polled or moved, and each that comes is scheduled by the
-    /// worker itself, injected or stolen. `injected`: tasks that came from the injector, if the
+    /// worker itself, injected or stolen. `injected` is the number of tasks from the injector, if the
     /// worker does not count them. Polls are counted later than the others, so the difference may
     /// shrink for a while; the result never does.
     pub(crate) fn local_schedules(&self, injected: u64) -> u64 {

@@ -1,8 +1,8 @@
 //! Watches a current-thread runtime: blocked polls and spinning tasks.
 //!
 //! No other thread can run the tasks while the runtime's thread is stuck, so the watchdog only
-//! reports. The future of `block_on` is watched like a task, as long as there are tasks that it could
-//! keep waiting.
+//! reports. The future of `block_on` is watched like a task while there are tasks that it could keep
+//! waiting.
 
 use super::observe::PollObservation;
 use super::spin_detector::PollSample;
@@ -51,7 +51,7 @@ impl Watched for CurrentThread {
             observe_block_on(self, observations, now);
         }
         if !is_paused {
-            // A thread may drive a local set in a `block_on` that runs no other tasks.
+            // A thread may drive a `LocalSet` in a `block_on` that runs no other tasks.
             local_drivers::observe(&self.base, observations, Some(self.poll_watch().thread()));
         }
         tick(config.report_blocked_after)
@@ -89,7 +89,7 @@ fn observe_tasks(scheduler: &CurrentThread, observations: &mut Observations, now
 
 /// Reports a `block_on` future that keeps tasks waiting, because its poll blocks or it spins.
 ///
-/// If the poll is that of a local task inside of the future, reports that task.
+/// If a local task is polled inside the future, reports that task.
 fn observe_block_on(scheduler: &CurrentThread, observations: &mut Observations, now: Duration) {
     let config = &scheduler.base.config;
     let watched = observations.block_on.get_or_insert_with(|| Box::new(PollWatch::new()));
@@ -126,7 +126,7 @@ fn observe_block_on(scheduler: &CurrentThread, observations: &mut Observations, 
     }
 }
 
-/// Returns how often a scheduler is visited whose polls are reported after this time.
+/// Returns the interval between visits of a scheduler whose polls are reported after this time.
 fn tick(report_after: Option<Duration>) -> Duration {
     report_after.map_or(MAX_TICK, |after| (after / OBSERVATIONS).clamp(MIN_TICK, MAX_TICK))
 }

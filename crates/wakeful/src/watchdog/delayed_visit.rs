@@ -1,6 +1,6 @@
-//! Visits that threads postpone when they park: an almost idle runtime costs almost nothing.
+//! Visits that threads postpone when they park, so that an almost idle runtime costs almost nothing.
 //!
-//! A service with a hundred short requests per second never falls quiet, so the watchdog has to go on
+//! A service with a hundred short requests per second is never quiet for long, so the watchdog must keep
 //! visiting it. But nearly every visit finds all threads parked, and costs more than a request: the
 //! kernel has to switch to the watchdog's thread. So if a visit finds all threads parked, the next one
 //! is *delayed*. Threads that park later postpone it, by one system call and without waking the
@@ -9,8 +9,8 @@
 //! # Rules
 //!
 //! - POSTPONE-1. A delayed visit is due at a time `parked_at` plus its delay, and at some time since
-//!   `parked_at` all threads that poll tasks of the scheduler were parked. So a poll that lasts was not
-//!   there then, and is observed after at most the delay.
+//!   `parked_at` all threads that poll tasks of the scheduler were parked. So a long poll had not begun
+//!   at that time, and is observed after at most the delay.
 //! - POSTPONE-2. After [`MAX_POSTPONED`] there is a visit in any case: for scans, and for events that
 //!   are only counted.
 //! - POSTPONE-3. The watchdog's timer is set under the lock of its list, and only while its thread
@@ -34,10 +34,10 @@ use std::time::{Duration, Instant};
 
 /// The longest delay of a visit.
 const MAX_DELAY: Duration = Duration::from_millis(50);
-/// How long a visit may be postponed.
+/// The longest time for which a visit may be postponed.
 pub(super) const MAX_POSTPONED: Duration = Duration::from_secs(1);
 
-/// A visit that threads which park postpone.
+/// A visit that parking threads postpone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DelayedVisit {
     pub(super) due_at: Instant,
@@ -45,7 +45,7 @@ pub(super) struct DelayedVisit {
 }
 
 impl DelayedVisit {
-    /// A visit that is due `delay` after `parked_at` (POSTPONE-1).
+    /// Creates a visit that is due `delay` after `parked_at` (POSTPONE-1).
     pub(super) fn new(parked_at: Instant, delay: Duration) -> Self {
         Self { due_at: parked_at + delay, delay }
     }
@@ -55,13 +55,13 @@ impl DelayedVisit {
         self.due_at = self.due_at.max(parked_at + self.delay);
     }
 
-    /// Returns after how long it pays off to postpone the visit again.
+    /// Returns the time after which postponing the visit again pays off.
     pub(super) fn ask_after(&self) -> Duration {
         self.delay / 2
     }
 }
 
-/// What a visit has found.
+/// The result of a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// The gate sleeps: a thread that begins to work wakes the watchdog.
@@ -75,17 +75,17 @@ pub(super) enum Found {
 /// When the watchdog visits a target again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct NextVisit {
-    /// At the latest after this time. `None`: not before the target is woken.
+    /// The longest time until the visit. `None`: not before the target is woken.
     pub(super) after: Option<Duration>,
-    /// Before that, unless threads that park postpone it.
+    /// An earlier visit, unless parking threads postpone it.
     pub(super) delayed: Option<DelayedVisit>,
 }
 
 impl NextVisit {
     /// Decides when a target is visited again.
     ///
-    /// `tick` is how often a scheduler at work is visited, `scan_after` when the next scan is due, and
-    /// `report_after` how long a poll may block before it is reported.
+    /// `tick` is the interval between visits of a scheduler at work, `scan_after` the time until the
+    /// next scan, and `report_after` the time for which a poll may block before it is reported.
     pub(super) fn new(
         found: Found,
         tick: Duration,
@@ -103,7 +103,7 @@ impl NextVisit {
     }
 }
 
-/// Returns how long after all threads were parked a scheduler is visited.
+/// Returns the delay of a visit after the time at which all threads were parked.
 ///
 /// A poll has to be observed several times before it is reported, so the first time comes early enough.
 fn delay(tick: Duration, report_after: Option<Duration>) -> Duration {
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(delay(ms(5), Some(ms(20))), ms(10), "a short tick allows a short delay");
     }
 
-    /// Threads park at these times. Returns when the visit takes place, in milliseconds.
+    /// Returns the time of the visit, in milliseconds, if threads park at these times.
     fn visited_at(parks: &[u64]) -> u64 {
         let start = Instant::now();
         let mut visit = DelayedVisit::new(start, ms(50));

@@ -1,11 +1,11 @@
 //! Fingerprints of a future's memory.
 //!
-//! Two equal fingerprints mean that the polls in between changed nothing there.
+//! Two equal fingerprints mean that the polls in between did not change that memory.
 //!
-//! A future that waits by polling checks a flag, wakes itself, and is the same as before. A future that
-//! works in its polls usually keeps count in its own variables, which the fingerprint covers. If the
-//! future has at most two words, such as a `Pin<Box<dyn Future>>`, the fingerprint also covers the memory
-//! that the first word points to.
+//! A future that waits by polling checks a flag, wakes itself, and stays the same. A future that works in
+//! its polls usually counts in its own variables, which the fingerprint covers. If the future has at most
+//! two words, such as a `Pin<Box<dyn Future>>`, the fingerprint also covers the memory that the first
+//! word points to.
 //!
 //! The kernel copies the memory while the future may be polled ([`own_memory`]). A word that is not a
 //! pointer, or a stale pointer, does no harm. At worst the fingerprint changes for another reason.
@@ -15,11 +15,11 @@ use crate::task::header::FutureMemory;
 use std::hash::{DefaultHasher, Hasher};
 use std::ops::Range;
 
-/// The most bytes of a future that count.
+/// The maximum number of bytes of a future that the fingerprint covers.
 const FUTURE: usize = 4096;
-/// The bytes that count at a pointer if the size of its allocation is not known.
+/// The number of bytes covered behind a pointer if the size of its allocation is unknown.
 const UNKNOWN: usize = 32;
-/// The addresses at which an allocation can be.
+/// The range of addresses at which an allocation can be.
 const ADDRESSES: Range<usize> = 0x1_0000..1 << 47;
 
 /// Adds the memory at `address` to the hash. Returns the first word there, if it can be read.
@@ -34,8 +34,8 @@ fn add(hasher: &mut DefaultHasher, address: usize, len: usize) -> Option<usize> 
 /// Estimates the size of the allocation at this address.
 ///
 /// glibc stores it in the word before the allocation, with flags in the lowest bits. With other
-/// allocators the word has any value. The memory behind a small allocation is not the future's, and its
-/// changes do not count.
+/// allocators the word has any value. The memory after a small allocation is not the future's, so
+/// changes of it must not count.
 fn allocated_len(address: usize) -> usize {
     let mut word = [0; size_of::<usize>()];
     let count = own_memory::read(address - word.len(), &mut word);
@@ -44,7 +44,7 @@ fn allocated_len(address: usize) -> usize {
     if is_size { size - word.len() } else { UNKNOWN }
 }
 
-/// Returns the fingerprint of a future's memory, or `None` if the kernel does not allow to read it.
+/// Returns the fingerprint of a future's memory, or `None` if the kernel does not permit reading it.
 ///
 /// A pointer into `excluded` is not followed.
 pub(super) fn of(memory: FutureMemory, excluded: Range<usize>) -> Option<u64> {

@@ -1,8 +1,8 @@
-//! Watches threads in `block_on` that run the tasks of local sets, and no other tasks.
+//! Watches threads in `block_on` that run only the tasks of `LocalSet`s.
 //!
-//! Such a thread is not one of the scheduler's: it is in `block_on` of a multi-thread runtime, or
-//! uses a `Handle`. No other thread can run the local tasks. A poll that blocks it is reported if there
-//! are local tasks that wait meanwhile.
+//! Such a thread does not belong to the scheduler: it is in `block_on` of a multi-thread runtime, or
+//! uses a `Handle`. No other thread can run the local tasks. A poll that blocks the thread is reported
+//! if local tasks wait meanwhile.
 
 use super::observe::PollObservation;
 use super::target::Observations;
@@ -10,14 +10,14 @@ use crate::scheduler::base::SchedulerBase;
 use crate::scheduler::hooks::{PolledEntity, PollingThread};
 use crate::telemetry::poll_watch::PollWatch;
 
-/// What the watchdog remembers of a thread that drives local sets.
+/// The watchdog's record of a thread that drives `LocalSet`s.
 pub(crate) struct LocalDriver {
     thread: i32,
     watched: Box<PollWatch>,
-    /// The local task that was polled at the last visit, and which poll that was.
+    /// The local task that was polled at the last visit, and the number of that poll.
     local: Option<(u64, u32)>,
-    /// The poll has not kept another local task waiting, so it is not reported. A task that the poll
-    /// spawns later is seen at the next scan.
+    /// Whether the poll has kept no other local task waiting, so that it is not reported. A task
+    /// that the poll spawns later is seen at the next scan.
     is_alone: bool,
 }
 
@@ -33,14 +33,14 @@ impl LocalDriver {
 }
 
 impl Observations {
-    /// Returns whether a thread that drives local sets is in a poll that may have to be reported.
+    /// Returns whether a thread that drives `LocalSet`s is in a poll that may have to be reported.
     pub(super) fn has_open_local_poll(&self) -> bool {
         self.local_drivers.iter().any(LocalDriver::is_open)
     }
 }
 
-/// Compares the threads that drive local sets with the last visit. `own` is the thread that the
-/// scheduler runs its tasks on, which is watched as such.
+/// Compares the threads that drive `LocalSet`s with the last visit. `own` is the thread on which the
+/// scheduler runs its tasks, which is watched separately.
 pub(super) fn observe(base: &SchedulerBase, observations: &mut Observations, own: Option<i32>) {
     if base.config.report_blocked_after.is_none() {
         return; // no poll will be reported

@@ -39,8 +39,8 @@
 //!
 //! A report hook may block, drop its runtime, or call `block_on`. Before the watchdog calls one, it
 //! hands its role to a new thread ([`hand_off`]); the old thread finishes its visit and ends. A slow
-//! scan is handed off as well. So no runtime waits for another one's hook or scan. If no thread can
-//! be started, the watchdog goes on by itself.
+//! scan is handed off as well. So no runtime waits for another one's hook or scan. If no thread can be
+//! started, the watchdog continues on its own thread.
 #![allow(unsafe_code)]
 
 mod current_thread;
@@ -71,17 +71,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 use target::Next;
 
-/// The shortest wait if several pollers have to be served. Doubles after each wait without events.
+/// The shortest wait if several pollers have to be served. The wait doubles after each one without
+/// events.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
-/// How late a visit may be. Most kernels have a timer tick this often, so the visit needs no interrupt
-/// of its own.
+/// How late a visit may be. Most kernels have a timer tick at least this often, so the visit needs no
+/// separate interrupt.
 const MAX_SLACK: Duration = Duration::from_millis(4);
-/// The longest time between two visits of a target that works.
+/// The longest time between two visits of a target at work.
 const MAX_TICK: Duration = Duration::from_millis(25);
 /// How long the watchdog goes on ticking after a target was woken or at work. Programs that start and
-/// stop runtimes all the time need not wake it each time.
+/// stop runtimes all the time then need not wake it each time.
 const LINGER: Duration = Duration::from_millis(100);
-/// How soon a thread asks again that could not postpone a visit, because the list was locked.
+/// The time after which a thread asks again if the list was locked when it wanted to postpone a visit.
 const ASK_AGAIN: Duration = Duration::from_millis(1);
 
 static WATCHDOG: Mutex<Watchdog> = Mutex::new(Watchdog {
@@ -95,20 +96,20 @@ static WATCHDOG: Mutex<Watchdog> = Mutex::new(Watchdog {
     timer_due_at: None,
 });
 
-/// Signals that the thread runs.
+/// Signals that the watchdog's thread runs.
 static STARTED: Condvar = Condvar::new();
 
 struct Watchdog {
-    /// The process that the other fields are of. A forked child inherits those of its parent.
+    /// The process that the other fields belong to. A forked child inherits the fields of its parent.
     process: u32,
     /// Targets that have to be visited.
     targets: Vec<Arc<WatchTarget>>,
-    /// Those of them that are still to be visited in this round.
+    /// The targets that are still to be visited in this round.
     round: Vec<Arc<WatchTarget>>,
     thread: WatchdogThread,
-    /// The thread is parked for longer than [`MAX_TICK`].
+    /// Whether the thread is parked for longer than [`MAX_TICK`].
     is_parked: bool,
-    /// A target was woken since the thread last read `targets`.
+    /// Whether a target was woken since the thread last read `targets`.
     has_news: bool,
     /// The timer for delayed visits. Created for the first wait.
     timer: Option<Arc<TimerFd>>,
@@ -136,9 +137,9 @@ thread_local! {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WatchdogRole {
     None,
-    /// It is the watchdog, and visits the runtime of this address (0: none).
+    /// The thread is the watchdog, and visits the runtime at this address (0: none).
     OnDuty(usize),
-    /// It was the watchdog, and ends after this visit.
+    /// The thread was the watchdog, and ends after this visit.
     HandedOff,
 }
 
@@ -161,18 +162,18 @@ pub(crate) fn wake(target: &Arc<WatchTarget>) -> bool {
 /// Postpones the next visit of `target`, if it is delayed. All threads of its scheduler that poll tasks
 /// were parked at a time since `parked_at` (POSTPONE-1).
 ///
-/// Returns after how long it pays off to do so again; `None`: not before the next visit.
+/// Returns the time after which postponing pays off again, or `None` if not before the next visit.
 pub(crate) fn postpone(target: &WatchTarget, parked_at: Instant) -> Option<Duration> {
     let mut watchdog = match WATCHDOG.try_lock() {
         Ok(watchdog) => watchdog,
         Err(TryLockError::Poisoned(error)) => error.into_inner(),
-        // Not worth a wait.
+        // Not worth waiting for the lock.
         Err(TryLockError::WouldBlock) => return Some(ASK_AGAIN),
     };
     watchdog.forget_parent();
     let due_before = target.delayed_until();
     let ask_after = target.postpone(parked_at)?;
-    // If another visit is due before, the timer stays as it is.
+    // If another visit is due earlier, the timer is left alone.
     if watchdog.timer_due_at.is_some_and(|due_at| due_before <= Some(due_at)) {
         watchdog.set_timer();
     }
@@ -195,7 +196,7 @@ fn is_on_duty() -> bool {
 
 /// Passes the role of the watchdog to a new thread, if the calling thread has it.
 ///
-/// Call it before user code or a slow step. The calling thread then belongs to the runtime that it
+/// Called before user code or a slow step. The calling thread then belongs to the runtime that it
 /// visits. Deadlock scans of other runtimes count it as a thread that may run any code.
 pub(crate) fn hand_off() {
     let WatchdogRole::OnDuty(runtime) = ROLE.get() else { return };
@@ -225,7 +226,7 @@ impl Watchdog {
             std::mem::forget(std::mem::take(&mut self.targets));
             std::mem::forget(std::mem::take(&mut self.round));
             std::mem::forget(std::mem::replace(&mut self.thread, WatchdogThread::None));
-            // The timer behind the descriptor is the parent's as well.
+            // The parent shares the timer behind the descriptor.
             std::mem::forget(self.timer.take());
             (self.is_parked, self.has_news, self.timer_due_at) = (false, false, None);
         }
@@ -239,7 +240,8 @@ impl Watchdog {
         started.is_ok()
     }
 
-    /// Makes the thread read `targets`. Returns false if there is none, and none can be started.
+    /// Makes the watchdog's thread read `targets`. Returns false if there is no thread and none can be
+    /// started.
     fn notify(&mut self) -> bool {
         self.has_news = true;
         match &self.thread {
@@ -253,7 +255,8 @@ impl Watchdog {
 
     /// Decides how the thread waits, and sets `is_parked` accordingly.
     ///
-    /// `limit` is when a visit is due that is not delayed. `in_poller`: the thread waits in a poller.
+    /// `limit` is the time until the first visit that is not delayed. `in_poller` says that the thread
+    /// waits in a poller.
     fn begin_wait(&mut self, limit: Option<Duration>, in_poller: bool) -> Wait {
         let limit = if self.has_news { earlier(limit, Some(MAX_TICK)) } else { limit };
         let is_long = limit.is_none_or(|limit| limit > MAX_TICK);
@@ -321,7 +324,8 @@ fn next_target() -> Option<Arc<WatchTarget>> {
 
 /// Starts another watchdog if this thread unwinds while it has the role.
 ///
-/// A visit may drop the last reference to a runtime, with the user's callbacks. Their drop may panic.
+/// A visit may drop the last reference to a runtime and with it the user's callbacks, whose drop may
+/// panic.
 struct ReplaceOnPanic;
 
 impl Drop for ReplaceOnPanic {
@@ -365,16 +369,16 @@ fn run() {
     lock().notify();
 }
 
-/// What the targets need next, after a round of visits.
+/// The next needs of the targets, after a round of visits.
 #[derive(Default)]
 struct Plan {
     /// The earliest due time of a target. `None` if no target has one.
     after: Option<Duration>,
     /// A target with a poller that needs a thread to wait in it.
     poller: Option<Arc<WatchTarget>>,
-    /// How many such pollers there are.
+    /// The number of such pollers.
     pollers: usize,
-    /// How many events the visits have found in these.
+    /// The number of events that the visits found in these pollers.
     events: usize,
 }
 
@@ -405,7 +409,7 @@ impl Plan {
 /// How the watchdog waits.
 struct Wait {
     limit: Option<Duration>,
-    /// If the next visit is a delayed one: its timer.
+    /// The timer of the next visit, if it is a delayed one.
     timer: Option<Arc<TimerFd>>,
 }
 
@@ -420,10 +424,10 @@ impl Wait {
 
 /// How long the watchdog waits between two rounds of visits.
 struct Pace {
-    /// When a target was last woken, or wanted to be visited soon.
+    /// The last time at which a target was woken or needed a visit soon.
     busy_at: Instant,
-    /// Several pollers need a thread. The watchdog waits in one of them for `short_wait`, and then
-    /// polls all.
+    /// Whether several pollers need a thread. The watchdog then waits in one of them for `short_wait`,
+    /// and polls all.
     serves_all: bool,
     short_wait: Duration,
 }

@@ -1,4 +1,4 @@
-//! One observation of a thread that polls: reports polls that block and tasks that spin.
+//! One observation of a polling thread: reports polls that block and tasks that spin.
 
 use crate::scheduler::config::Config;
 use crate::scheduler::hooks::{BlockedPoll, PolledEntity, PollingThread};
@@ -8,7 +8,7 @@ use crate::telemetry::starvation::SystemProbe;
 use crate::watchdog::spin_detector::{PollSample, SpinDetector};
 use std::time::Duration;
 
-/// A thread that polls, as one visit sees it.
+/// A polling thread, as observed by one visit.
 pub(crate) struct PollObservation<'a> {
     pub(crate) config: &'a Config,
     pub(crate) watched: &'a PollWatch,

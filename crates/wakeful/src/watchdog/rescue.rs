@@ -1,8 +1,9 @@
-//! Watches a multi-thread runtime, and rescues what waits behind blocked workers.
+//! Watches a multi-thread runtime, and rescues the tasks, timers and I/O of blocked workers.
 //!
-//! A worker that is in the same poll for long is *stuck*. The watchdog moves the tasks of its LIFO slot
-//! and its ring to the injector, where any other worker finds them. It also polls the stuck worker's
-//! driver. If all workers are stuck, spare workers run the tasks of the injector (`spare_workers`).
+//! A worker that stays in the same poll for long is *stuck*. The watchdog moves the tasks of its LIFO
+//! slot and its ring to the injector, where any other worker finds them. It also polls the stuck
+//! worker's driver. If all workers are stuck, spare workers run the tasks of the injector
+//! (`spare_workers`).
 //!
 //! The watchdog polls the driver of a worker that has *lost* its thread as well (`lost_workers`).
 //!
@@ -29,12 +30,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 use std::time::Duration;
 
-/// How often workers are observed while one is in a poll, or has tasks in its ring.
+/// The interval between observations while a worker is in a poll or has tasks in its ring.
 const BUSY_TICK: Duration = Duration::from_millis(10);
-/// How often workers are observed otherwise. A worker that gets stuck after such a visit is found by
+/// The interval between observations otherwise. A worker that gets stuck after such a visit is found by
 /// the next, and rescued by the one after that.
 const IDLE_TICK: Duration = super::MAX_TICK;
-/// How long the watchdog waits if another thread is in the poller that it would wait in.
+/// How long the watchdog waits if another thread occupies the poller.
 const CONTENDED: Duration = Duration::from_millis(1);
 
 impl Watched for MultiThread {
@@ -71,7 +72,7 @@ impl Watched for MultiThread {
         if !self.lost.is_any() || !self.try_attach() {
             return None;
         }
-        // The watchdog waits for their sources.
+        // The watchdog itself waits for the sources of lost workers.
         let next = ignore_panic(|| self.poll_lost(false)).unwrap_or(Some(BUSY_TICK));
         self.detach();
         next.filter(|_| !self.has_helper())
@@ -118,7 +119,7 @@ impl Watched for MultiThread {
     }
 }
 
-/// Returns the stuck and lost workers that have sources. None of them if there are spare workers, which
+/// Returns the stuck and lost workers that have sources. Returns none if there are spare workers, which
 /// wait for these sources.
 fn unserved(scheduler: &MultiThread) -> impl Iterator<Item = &WorkerShared> {
     let has_spares = scheduler.spares.len() > 0;
@@ -129,13 +130,13 @@ fn unserved(scheduler: &MultiThread) -> impl Iterator<Item = &WorkerShared> {
     })
 }
 
-/// Compares every worker with the last visit, and does for those that are stuck what they cannot.
+/// Compares every worker with the last visit, and rescues those that are stuck.
 fn observe_workers(scheduler: &MultiThread, observations: &mut Observations) {
     let config = &scheduler.base.config;
     let now = config.env.clock.elapsed();
     let since = now.saturating_sub(std::mem::replace(&mut observations.at, now));
     let Observations { spin_detector, probe, .. } = observations;
-    // One worker, and no spare worker for it.
+    // `alone` means one worker and no spare workers.
     let has_spares = config.rescue_after.is_some() && config.max_spare_threads > 0;
     let alone = scheduler.workers.len() == 1 && !has_spares;
     for (index, remote) in scheduler.workers.iter().enumerate() {
@@ -168,7 +169,8 @@ fn observe_workers(scheduler: &MultiThread, observations: &mut Observations) {
             }
         }
     }
-    // A worker does not wake another one for a backlog that it expects to be short. It may be long.
+    // A worker does not wake another one for a backlog that it expects to be short, but the backlog may
+    // be long.
     if scheduler.idle.may_wake() && scheduler.is_work_anywhere() {
         scheduler.notify();
     }

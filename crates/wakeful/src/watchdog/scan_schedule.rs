@@ -1,4 +1,4 @@
-//! When a runtime is scanned for deadlocks, and when the watchdog may stop visiting it.
+//! Decides when a runtime is scanned for deadlocks, and when the watchdog may stop visiting it.
 //!
 //! A scan is due
 //! - once nothing has happened in an idle runtime for [`QUIET_PERIOD`],
@@ -13,21 +13,22 @@ use super::target::Watched;
 use crate::scheduler::external_block_on::BlockOnPolls;
 use std::time::{Duration, Instant};
 
-/// How long nothing happens before the runtime is scanned, and may be left alone after that.
+/// The time without progress after which an idle runtime is scanned, and may then be left alone.
 const QUIET_PERIOD: Duration = Duration::from_millis(100);
-/// How often a runtime is scanned that works.
+/// The interval between scans of a runtime at work.
 const BUSY_INTERVAL: Duration = Duration::from_secs(1);
 const MIN_PATIENCE: Duration = Duration::from_secs(1);
 const MAX_PATIENCE: Duration = Duration::from_secs(60);
-/// The next scan comes after this many times the CPU time of the last one, at the earliest.
+/// The minimum time to the next scan, as a multiple of the CPU time of the last one.
 const SCAN_SHARE: u32 = 100;
 
-/// A fingerprint of what has happened in a scheduler. Two equal ones mean: nothing in between.
+/// A fingerprint of the progress of a scheduler. Two equal ones mean that nothing happened in
+/// between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProgressSnapshot {
-    /// What its own threads did: [`Watched::activity`](super::Watched::activity).
+    /// Progress of its own threads: [`Watched::activity`](super::Watched::activity).
     pub(super) activity: u64,
-    /// What ended on other threads: `ScanGate::progress`.
+    /// Work that ended on other threads: `ScanGate::progress`.
     pub(super) events: u64,
 }
 
@@ -37,14 +38,14 @@ impl ProgressSnapshot {
     }
 }
 
-/// When to scan one runtime. The times are those of the process, not of the runtime's clock.
+/// The scan schedule of one runtime, in real time rather than on the runtime's clock.
 pub(super) struct ScanSchedule {
     progress: Option<ProgressSnapshot>,
-    /// When the last progress was seen.
+    /// The time at which the last progress was seen.
     quiet_since: Instant,
-    /// The runtime was scanned after that, and these were its `block_on` polls before the scan.
+    /// The `block_on` polls before the scan, if the runtime has been scanned since `quiet_since`.
     scanned: Option<BlockOnPolls>,
-    /// When to scan in any case.
+    /// The time of the next scan even without progress.
     next: Option<Instant>,
     /// No scan is due before this time.
     earliest: Instant,
@@ -67,7 +68,7 @@ impl ScanSchedule {
         }
     }
 
-    /// Compares the progress that a visit has seen with that of the last visit.
+    /// Compares the progress seen by this visit with that of the last visit.
     pub(super) fn update(&mut self, now: Instant, progress: ProgressSnapshot, is_idle: bool) {
         if !is_idle || self.progress != Some(progress) {
             self.progress = Some(progress);
@@ -116,9 +117,9 @@ impl ScanSchedule {
         }
     }
 
-    /// Returns the state that the last scan saw, if there was no progress since.
+    /// Returns the state that the last scan saw, if there has been no progress since.
     ///
-    /// Then the watchdog need not visit the runtime before `next_in`.
+    /// The watchdog then need not visit the runtime before `next_in`.
     pub(super) fn scanned(&self) -> Option<(ProgressSnapshot, &BlockOnPolls)> {
         Some((self.progress?, self.scanned.as_ref()?))
     }
@@ -217,8 +218,8 @@ mod tests {
         assert_eq!(schedule.next_in(now).unwrap().as_secs(), 1, "from the start");
     }
 
-    /// A wait that is too young is found as soon as it is old enough. If the runtime's clock stands
-    /// still, the watchdog does not look for it again and again.
+    /// A wait that is too young is found as soon as it is old enough. If the runtime's clock is
+    /// paused, the watchdog does not scan for it repeatedly.
     #[test]
     fn a_young_wait_is_scanned_again_when_it_is_old_enough() {
         let mut now = Instant::now();

@@ -32,13 +32,13 @@ pub(crate) trait Inspectable {
     fn running_off_workers(&self) -> Vec<usize> {
         self.base().running_locals()
     }
-    /// Returns how many tasks were spawned so far.
+    /// Returns the number of tasks spawned so far.
     fn spawned(&self) -> u64;
-    /// Calls `f` with sites where tasks were spawned, and how many. A site may come several times.
+    /// Calls `f` with spawn sites and their numbers of tasks. A site may occur several times.
     ///
-    /// Tasks of a local set count while the set exists.
+    /// Tasks of a `LocalSet` count while the set exists.
     fn spawns_by_site(&self, f: &mut dyn FnMut(&'static Location<'static>, u64));
-    /// Calls `f` with the poll times and waits of each spawn site. A site may come several times.
+    /// Calls `f` with the poll times and waits of each spawn site. A site may occur several times.
     #[cfg(feature = "page")]
     fn times_by_site(&self, f: &mut dyn FnMut(&'static Location<'static>, Counts, Counts));
     /// Returns the trace buffers of all workers.
@@ -86,7 +86,7 @@ impl CurrentThread {
     }
 }
 
-/// One worker, at one time.
+/// The state of one worker at one time.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkerSnapshot {
     pub(crate) doing: WorkerActivity,
@@ -104,7 +104,7 @@ pub(crate) struct WorkerSnapshot {
     pub(crate) wake_to_poll: Counts,
 }
 
-/// What a worker does.
+/// The activity of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerActivity {
     /// It has no thread, or no thread is in `block_on`.

@@ -30,10 +30,10 @@ const POLLS_PER_WAKE: u32 = 100;
 /// its task takes a tenth of it.
 const WORK: Duration =
     if cfg!(debug_assertions) { Duration::from_micros(2) } else { Duration::from_nanos(200) };
-/// The most fingerprints of a task that are kept.
+/// The maximum number of fingerprints kept for a task.
 const MAX_FINGERPRINTS: usize = 256;
 
-/// A fingerprint is taken after at least this number of polls.
+/// The minimum number of polls between two fingerprints.
 const FEWEST_POLLS: u32 = 50;
 
 /// Poll counters wrap at this value.
@@ -45,25 +45,25 @@ pub(crate) struct Spin {
     pub(crate) within: Duration,
 }
 
-/// What is known of a task that is watched.
+/// The record of a watched task.
 struct WatchedTask {
     first: Duration,
     last: Duration,
     polls: u32,
     wakes: u32,
     busy: Duration,
-    /// The thread that polled it in the last sample, and the times of that thread by then.
+    /// The thread that polled it in the last sample, and the times of that thread at the sample.
     thread: i32,
     times: CpuTimes,
     /// An upper bound of its threads' CPU time while it was watched.
     had: Duration,
     /// The time for which its threads are known to have been starved while it was watched.
     delayed: Duration,
-    /// It was seen to yield on purpose.
+    /// Whether it was seen to yield on purpose.
     yields: bool,
-    /// The polls at the last sample.
+    /// The number of polls at the last sample.
     last_polls: u32,
-    /// The different fingerprints of its future, and how many there are with repetitions.
+    /// The distinct fingerprints of its future, and how many were taken in total.
     fingerprints: Vec<u64>,
     fingerprinted: usize,
 }
@@ -83,8 +83,8 @@ impl WatchedTask {
         }
     }
 
-    /// Returns whether polls leave the future's memory in states that it had before. False if that is
-    /// not known.
+    /// Returns whether polls leave the future's memory in states that it had before. Returns false if
+    /// that is unknown.
     fn repeats_states(&self) -> bool {
         self.fingerprinted > 1 && self.fingerprints.len() * 2 <= self.fingerprinted
     }
@@ -95,8 +95,8 @@ impl WatchedTask {
             self.had += sample.times.cpu.saturating_sub(self.times.cpu);
             self.delayed += sample.times.queued.saturating_sub(self.times.queued);
         } else {
-            // Another thread polls the task since an unknown time. Its CPU time was at most the whole
-            // interval.
+            // Another thread has polled the task since an unknown time. Its CPU time was at most the
+            // whole interval.
             self.had += now.saturating_sub(self.last);
         }
         (self.thread, self.times) = (sample.thread, sample.times);
@@ -109,7 +109,7 @@ pub(crate) struct PollSample {
     polls: u32,
     /// Wake-ups by other tasks and threads.
     wakes: u32,
-    /// The time that all its polls took. Zero for a `block_on`, of which it is not known.
+    /// The total time of its polls. Zero for a `block_on`, for which it is unknown.
     busy: Duration,
     /// The thread that polls it, and the times of that thread so far.
     thread: i32,

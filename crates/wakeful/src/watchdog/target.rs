@@ -1,13 +1,13 @@
-//! One runtime that the watchdog watches.
+//! A target of the watchdog: one runtime, its visits and its shutdown.
 //!
 //! # Rules
 //!
 //! - WATCH-1. The watchdog refers to a scheduler only during a visit, and drops its references before
 //!   the visit ends.
-//! - WATCH-2. A runtime that shuts down closes its target and waits for the visit to end. It does not
-//!   wait if the caller said so, or if a report hook drops the runtime during the visit. A deadlock
-//!   scan in the visit of another runtime may refer to this one as well, as one of its peers. The
-//!   shutdown waits for such scans too (PEER-1 in `runtime::registry`).
+//! - WATCH-2. A runtime that shuts down closes its target and waits for the visit to end. It waits
+//!   until the caller's deadline at most, and not at all if a report hook drops the runtime during
+//!   the visit. A deadlock scan in the visit of another runtime may refer to this one as well, as one
+//!   of its peers. The shutdown waits for such scans too (PEER-1 in `runtime::registry`).
 
 use super::delayed_visit::{DelayedVisit, Found, NextVisit};
 use super::local_drivers::LocalDriver;
@@ -32,19 +32,19 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-/// How soon a runtime is visited again whose visit panicked.
+/// The time after which a runtime is visited again if its visit panicked.
 const RETRY_AFTER: Duration = Duration::from_millis(5);
-/// The watchdog is handed off before a scan, if the last one took this long.
+/// The watchdog's role is handed off before a scan if the last scan took this long.
 const SLOW_SCAN: Duration = Duration::from_millis(5);
 
-/// A scheduler, as the watchdog sees it.
+/// The interface of a scheduler towards the watchdog.
 pub(crate) trait Watched: Send + Sync {
     fn base(&self) -> &SchedulerBase;
 
     /// Returns whether no thread of the scheduler is at work.
     fn is_idle(&self) -> bool;
 
-    /// Returns whether no thread polls tasks of the scheduler or of a local set in it, and no worker has
+    /// Returns whether no thread polls tasks of the scheduler or of a `LocalSet` in it, and no worker has
     /// lost its thread.
     fn are_all_parked(&self) -> bool;
 
@@ -53,15 +53,16 @@ pub(crate) trait Watched: Send + Sync {
     /// If two visits find the scheduler idle and get the same count, nothing ran in between.
     fn activity(&self) -> u64;
 
-    /// Compares the scheduler's threads with the last visit. Returns when to do so again.
+    /// Compares the scheduler's threads with the last visit. Returns the time until the next comparison.
     ///
     /// Reports polls that block and tasks that spin, and rescues the tasks that wait behind them.
     fn observe(&self, observations: &mut Observations) -> Duration;
 
-    /// Polls the drivers of workers that have lost their thread. Returns when to do so again.
+    /// Polls the drivers of workers that have lost their thread. Returns the time until the next such
+    /// poll.
     fn serve_lost_workers(&self) -> Option<Duration>;
 
-    /// Returns how many pollers have sources, and no thread that waits for these.
+    /// Returns the number of pollers that have sources but no thread waiting for them.
     fn unserved_pollers(&self) -> usize;
 
     /// Parks the watchdog in the first poller that has sources and no thread.
@@ -77,17 +78,17 @@ pub(crate) trait Watched: Send + Sync {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Served {
     pub(super) events: usize,
-    /// The scheduler has to be visited at once.
+    /// Whether the scheduler has to be visited at once.
     pub(super) needs_visit: bool,
 }
 
 /// Finds the scheduler of a runtime.
 pub(crate) trait Subject: Send + Sync {
-    /// `None` after the runtime was dropped.
+    /// Returns `None` after the runtime was dropped.
     fn scheduler(&self) -> Option<Arc<dyn Watched>>;
 }
 
-/// What the watchdog remembers of a scheduler's threads.
+/// The watchdog's record of a scheduler's threads.
 pub(crate) struct Observations {
     pub(super) spin_detector: SpinDetector,
     pub(super) probe: SystemProbe,
@@ -95,23 +96,23 @@ pub(crate) struct Observations {
     pub(super) at: Duration,
     /// The future of `block_on` on the thread that runs the tasks of a current-thread runtime.
     pub(super) block_on: Option<Box<PollWatch>>,
-    /// The task of a local set that was polled inside of it, and which poll that was.
+    /// The task of a `LocalSet` that was polled inside that future, and the number of that poll.
     pub(super) local: Option<(u64, u32)>,
-    /// Threads in `block_on` that drive local sets, and no other tasks.
+    /// Threads in `block_on` that run only the tasks of `LocalSet`s.
     pub(super) local_drivers: Vec<LocalDriver>,
-    /// Events and timers of stuck workers, in this visit.
+    /// The number of events and timers of stuck workers in this visit.
     pub(super) events: usize,
 }
 
-/// What the watchdog remembers of a target between two visits.
+/// The watchdog's record of a target between two visits.
 struct Notes {
     observations: Observations,
     schedule: ScanSchedule,
     /// When the next visit is due; `None`: when the target is woken.
     due_at: Option<Instant>,
-    /// The scheduler's gate was asleep after the last visit.
+    /// Whether the scheduler's gate was asleep after the last visit.
     is_asleep: bool,
-    /// How many of its pollers the watchdog has to wait in.
+    /// The number of its pollers that the watchdog has to wait in.
     pollers: usize,
 }
 
@@ -137,14 +138,14 @@ impl Notes {
     }
 }
 
-/// When a target wants its next visit.
+/// The next visit that a target needs.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Next {
     /// `None`: not before it is woken.
     pub(super) after: Option<Duration>,
-    /// How many of its pollers the watchdog has to wait in.
+    /// The number of its pollers that the watchdog has to wait in.
     pub(super) pollers: usize,
-    /// How many events there were in pollers that the watchdog did not wait in.
+    /// The number of events in pollers that the watchdog did not wait in.
     pub(super) events: usize,
 }
 
@@ -196,15 +197,15 @@ impl WatchTarget {
         Some(visit.ask_after())
     }
 
-    /// Takes the target off the list for good (WATCH-2). Waits for a visit that is going on, at most
-    /// until `deadline`.
+    /// Takes the target off the list for good (WATCH-2). Waits for a visit in progress, at most until
+    /// `deadline`.
     pub(crate) fn close(self: &Arc<Self>, deadline: Option<Instant>) {
         let mut watchdog = super::lock();
         let mut state = self.lock();
         state.is_closed = true;
         watchdog.remove(self);
         if state.visitor.is_some() {
-            // It may wait in a poller of this runtime.
+            // The watchdog may be waiting in a poller of this runtime.
             watchdog.unpark();
         }
         drop(watchdog);
@@ -227,7 +228,7 @@ impl WatchTarget {
 
     /// Begins a visit, unless the target is closed or another thread visits it.
     ///
-    /// That thread was the watchdog before this one, and is in a report hook or a slow scan.
+    /// The other thread is a former watchdog that is in a report hook or a slow scan.
     fn begin_visit(&self) -> Option<Visit<'_>> {
         let mut state = self.lock();
         if state.is_closed || state.visitor.is_some() {
@@ -335,8 +336,8 @@ impl Drop for Visit<'_> {
     }
 }
 
-/// Runs `visit` in the context of the runtime: it may drop tasks and call user code. A panic of that
-/// does not end the watch.
+/// Runs `visit` in the context of the runtime, because it may drop tasks and call user code. A panic of
+/// user code does not end the watch.
 fn in_context(scheduler: &dyn Watched, mut visit: impl FnMut()) {
     let config = &scheduler.base().config;
     ROLE.set(WatchdogRole::OnDuty(config.address()));
@@ -349,14 +350,14 @@ fn in_context(scheduler: &dyn Watched, mut visit: impl FnMut()) {
     }
 }
 
-/// Observes a scheduler, and scans it if a scan is due. Returns when to visit it again.
+/// Observes a scheduler, and scans it if a scan is due. Returns the next visit.
 fn look_at(scheduler: &dyn Watched, notes: &mut Notes, now: Instant) -> NextVisit {
     let gate = &scheduler.base().gate;
     let tick = scheduler.observe(&mut notes.observations);
     // Read before the timers of lost workers: a thread that registers one later counts as progress.
     // Read before `is_idle`: a worker that wakes up later changes it.
     let progress = ProgressSnapshot::of(scheduler);
-    // A thread that finds a loop later counts it as progress.
+    // A thread that finds a futile loop later counts it as progress.
     scheduler.base().config.hooks.report_futile_loops();
     let lost_timer = scheduler.serve_lost_workers();
     notes.schedule.update(now, progress, scheduler.is_idle());
@@ -390,7 +391,7 @@ fn look_at(scheduler: &dyn Watched, notes: &mut Notes, now: Instant) -> NextVisi
     next
 }
 
-/// Has the runtime scanned for deadlocks and for situations that last.
+/// Scans the runtime for deadlocks and for situations that last.
 fn scan(scheduler: &dyn Watched, schedule: &mut ScanSchedule, now: Instant) {
     let base = scheduler.base();
     let polls = base.block_on_polls();
@@ -407,8 +408,8 @@ fn scan(scheduler: &dyn Watched, schedule: &mut ScanSchedule, now: Instant) {
     schedule.add_scan(now, cpu_time().saturating_sub(before), polls, again_in);
 }
 
-/// Returns the CPU time of the calling thread, as the cost of a scan. So a hook that blocks during a scan
-/// does not delay the next scan.
+/// Returns the CPU time of the calling thread, which measures the cost of a scan. A hook that blocks
+/// during a scan then does not delay the next scan.
 fn cpu_time() -> Duration {
     thread_state::cpu_time(current_tid()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Decides which requests are answered.
+//! Decides which requests the server answers.
 //!
 //! A page on loopback is not safe by itself. A web site can have its name resolve to 127.0.0.1 (DNS
 //! rebinding), or send requests across origins. Four rules keep other sites and other users out:
@@ -29,21 +29,21 @@ use std::sync::Mutex;
 pub(super) struct Access {
     token: String,
     action: String,
-    /// The code for a first visit without the token, until it was used.
+    /// The code for a first visit without the token, until it is used.
     code: Mutex<Option<String>>,
     /// The port of the server; `None` for a Unix socket.
     port: Option<u16>,
 }
 
-/// A request, and who sends it.
+/// A request and its sender.
 pub(super) struct Visit<'a> {
     pub(super) request: &'a Request,
-    /// Returns whether a process of the server's own user sends it. Read only if it matters.
+    /// Returns whether the sender is a process of the server's own user. Called only if it matters.
     pub(super) is_own_user: &'a dyn Fn() -> bool,
 }
 
 impl Access {
-    /// Creates the secrets. `token` is one that the user has chosen.
+    /// Creates the secrets. `token` is the token that the user has chosen, if any.
     pub(super) fn new(port: Option<u16>, token: Option<&str>) -> io::Result<Self> {
         let token = match token {
             Some(token) if is_token(token) => token.to_owned(),
@@ -61,7 +61,7 @@ impl Access {
         &self.token
     }
 
-    /// Returns the code for the first visit of a browser, unless it was used.
+    /// Returns the code for the first visit of a browser, unless it has been used.
     pub(super) fn code(&self) -> Option<String> {
         ignore_poison(self.code.lock()).clone()
     }
@@ -70,7 +70,7 @@ impl Access {
     fn redeem(&self, code: &str, visit: &Visit<'_>) -> bool {
         let mut own = ignore_poison(self.code.lock());
         let is_right = own.as_deref().is_some_and(|own| is_equal(code, own));
-        // Another user who has seen the code cannot use it, nor use it up.
+        // Another user who has seen the code can neither use it nor invalidate it.
         let is_accepted = is_right && (visit.is_own_user)();
         if is_accepted {
             *own = None;
@@ -78,7 +78,7 @@ impl Access {
         is_accepted
     }
 
-    /// Returns the token of actions, which the page contains.
+    /// Returns the action token, which the page contains.
     pub(super) fn action(&self) -> &str {
         &self.action
     }
@@ -91,7 +91,7 @@ impl Access {
         format!("wakeful_{}", self.port.or(port).unwrap_or(0))
     }
 
-    /// Checks a request. An `Err` is the response to a request that may not go on.
+    /// Checks a request. An `Err` is the response to a request that is not let through.
     pub(super) fn check(&self, visit: &Visit<'_>) -> Result<(), Response> {
         let request = visit.request;
         if !self.is_own_host(request.host.as_deref()) {
@@ -178,7 +178,7 @@ fn own_path(path: &str) -> &str {
     if is_own && path.bytes().all(is_plain) { path } else { "/" }
 }
 
-/// Compares in a time that does not depend on where the texts differ.
+/// Compares two texts in a time that does not depend on where they differ.
 fn is_equal(one: &str, other: &str) -> bool {
     let differences = one.bytes().zip(other.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
     one.len() == other.len() && std::hint::black_box(differences) == 0
@@ -189,7 +189,7 @@ fn is_token(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns 128 random bits of the kernel, as 32 digits.
+/// Returns 128 random bits from the kernel, as 32 hexadecimal digits.
 fn random_token() -> io::Result<String> {
     let mut bytes = [0; 16];
     let mut source = std::fs::File::open("/dev/urandom")?;

@@ -12,13 +12,13 @@ struct Asset {
 
 include!(concat!(env!("OUT_DIR"), "/page_assets.rs"));
 
-/// What the build script leaves in `index.html` for the token of actions.
+/// The placeholder for the action token that the build script leaves in `index.html`.
 const INDEX: (&str, &str) = (
     include_str!(concat!(env!("OUT_DIR"), "/index_start.html")),
     include_str!(concat!(env!("OUT_DIR"), "/index_end.html")),
 );
 
-/// Returns the file at a path of the URL. Nothing else of the file system can be named.
+/// Returns the file at a path of the URL. A path cannot name any other file.
 pub(super) fn find(path: &str, action: &str) -> Option<Response> {
     if path == "/" {
         let (start, end) = INDEX;

@@ -1,4 +1,4 @@
-//! What the runtimes did in the last ten minutes: one sample a second, in a ring of fixed size.
+//! The history of the last ten minutes: one sample a second, in a ring of fixed size.
 
 use crate::inspect::Histogram;
 use crate::inspect::runtimes::{self, CURRENT_THREAD, InspectedRuntime};
@@ -12,14 +12,14 @@ use std::panic::Location;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// The samples of a runtime: ten minutes.
+/// The number of samples of a runtime: ten minutes.
 const SAMPLES: usize = 600;
-/// The counts of a spawn site: one minute, with one a second at most.
+/// The number of counts of a spawn site: one minute, with at most one a second.
 const GROUP_SAMPLES: usize = 61;
 const GROUP_TIME: Duration = Duration::from_secs(60);
-/// The most spawn sites that are followed.
+/// The maximum number of spawn sites tracked.
 const MAX_GROUPS: usize = 256;
-/// The most runtimes that are followed.
+/// The maximum number of runtimes tracked.
 const MAX_RUNTIMES: usize = 16;
 /// The share of the time that may be spent on counting tasks by site: 1/200.
 const WALK_SHARE: u32 = 200;
@@ -30,10 +30,10 @@ pub(super) type GroupKey = (u64, &'static Location<'static>);
 /// The state of a runtime in one second.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sample {
-    /// When it was taken, since the history began.
+    /// The time of the sample since the history began.
     pub(super) at: Duration,
     pub(super) alive: usize,
-    /// Tasks spawned, and polls, in the time since the last sample.
+    /// Tasks spawned, and polls, since the last sample.
     pub(super) spawned: u64,
     pub(super) polls: u64,
     pub(super) queued: usize,
@@ -63,7 +63,7 @@ struct RuntimeHistory {
     queued: usize,
 }
 
-/// What a walk over the tasks of all runtimes has counted.
+/// The counts of a walk over the tasks of all runtimes.
 #[derive(Default)]
 struct Walk {
     groups: HashMap<GroupKey, usize>,
@@ -146,7 +146,7 @@ impl History {
         Some(walk)
     }
 
-    /// Lets the next sample count the tasks, as if enough time had passed.
+    /// Makes the next sample count the tasks, as if enough time had passed.
     #[cfg(feature = "test-util")]
     pub(super) fn make_walk_due(&self) {
         *ignore_poison(self.next_walk.lock()) = Instant::now();
@@ -181,7 +181,7 @@ impl Samples {
                 history.pop_front();
             }
         }
-        // A site whose tasks have all ended a minute ago makes room for another.
+        // A site whose tasks all ended a minute ago makes room for another.
         self.groups.retain(|_, history| history.iter().any(|(_, count)| *count > 0));
         let mut new: Vec<_> = counts.into_iter().collect();
         sort_by_key(&mut new, |(key, count)| (std::cmp::Reverse(*count), *key));
@@ -237,7 +237,8 @@ impl RuntimeHistory {
 
 /// Returns the share of the time `passed`, in seconds, that a worker was in polls.
 fn busy_share(now: &WorkerSnapshot, then: &WorkerSnapshot, passed: f64) -> f64 {
-    // A poll of a `block_on` future counts when it ends. This one lasts since the last sample.
+    // A poll of a `block_on` future is counted when it ends. This poll has lasted since the last
+    // sample.
     if matches!(now.doing, WorkerActivity::PollsBlockOn(..)) && now.doing == then.doing {
         return 1.0;
     }
@@ -245,7 +246,7 @@ fn busy_share(now: &WorkerSnapshot, then: &WorkerSnapshot, passed: f64) -> f64 {
     (total(now).saturating_sub(total(then)).as_secs_f64() / passed).min(1.0)
 }
 
-/// Returns what a histogram has gained.
+/// Returns the counts that a histogram gained between two samples.
 fn difference(now: &Counts, then: &Counts) -> Counts {
     let mut new = *now;
     for (new, then) in new.counts.iter_mut().zip(then.counts) {
@@ -277,7 +278,7 @@ mod tests {
         let sites: Vec<Location<'static>> = vec![*Location::caller(); 2 * MAX_GROUPS];
         let sites: &'static [_] = sites.leak();
         let mut samples = Samples::default();
-        // Locations compare by value, so the runtime's id tells them apart.
+        // Locations compare by value, so the runtime's id distinguishes them.
         let counts = sites.iter().enumerate().map(|(n, site)| ((n as u64, site), n + 1));
         samples.add_groups(Duration::ZERO, counts.collect());
         assert_eq!(samples.groups.len(), MAX_GROUPS);

@@ -1,4 +1,4 @@
-//! The live page: why tasks are not running, in a browser.
+//! The live page: shows in a browser why tasks are not running.
 //!
 //! ```text
 //! diagram
@@ -13,11 +13,11 @@
 //! - `assets`: the files of the page itself (`web/`), compressed by the build script.
 //! - `api`: the JSON API, from snapshots of all runtimes.
 //! - `history`: the samples of the last ten minutes.
-//! - `advertise`: tells `cargo wakeful top` the URL of a process.
+//! - `advertise`: passes the URL of a process to `cargo wakeful top`.
 //!
-//! The server only reads, except that it aborts tasks and turns flight recorders on. It polls no task and stops no worker. Of the locks that
-//! workers take, it takes those of lists, such as the injector, while it counts their entries. It uses
-//! std's sockets on threads of its own, so it answers while every worker is blocked.
+//! The server only reads, except that it aborts tasks and turns flight recorders on. It polls no task and stops no
+//! worker. Of the locks that workers take, it takes only those of lists, such as the injector's, to count their
+//! entries. It uses std's sockets on threads of its own, so it answers while every worker is blocked.
 
 mod access;
 mod advertise;
@@ -39,15 +39,16 @@ use std::sync::{Arc, Mutex, OnceLock};
 /// Serves the live page at `address`, for all runtimes of the process.
 ///
 /// `address` is `127.0.0.1:0` for any free port, another address and port, or `unix:PATH` for a Unix
-/// socket. The page ends when the returned [`Page`] is dropped. [`Page::url`] has the token without
-/// which the server answers no request, so pass it only to people who may see the program's state.
+/// socket. The page ends when the returned [`Page`] is dropped. [`Page::url`] contains the token,
+/// without which the server answers no request. Pass it only to people who may see the program's
+/// state.
 ///
-/// `WAKEFUL_PAGE=1` in the environment does the same for a program that is not edited, and prints the
-/// URL to standard error. `docs/PAGE.md` describes the screens and the JSON API.
+/// The environment variable `WAKEFUL_PAGE=1` does the same without a change of the program, and prints
+/// the URL to standard error. `docs/PAGE.md` describes the screens and the JSON API.
 ///
 /// # Errors
 ///
-/// If the address cannot be parsed or bound, or if no thread can be started.
+/// Returns an error if the address cannot be parsed or bound, or if no thread can be started.
 ///
 /// # Examples
 ///
@@ -60,7 +61,7 @@ pub fn serve(address: &str) -> io::Result<Page> {
     Options::new(address).serve()
 }
 
-/// Settings of the live page, for more than [`serve`] has.
+/// A builder of a live page, with settings that [`serve`] does not have.
 ///
 /// # Examples
 ///
@@ -96,8 +97,8 @@ impl Options {
 
     /// Sets whether the page may abort tasks.
     ///
-    /// The default is false. If it may, the deadlock detector ends no `block_on` whose tasks are in
-    /// a deadlock while the page is served. An abort could end the wait.
+    /// The default is false. With true, the deadlock detector ends no `block_on` whose tasks are in a
+    /// deadlock while the page is served, because an abort could end the wait.
     ///
     /// # Examples
     ///
@@ -113,10 +114,11 @@ impl Options {
         self
     }
 
-    /// Sets the token, for clients that have to know it before the program starts, such as Prometheus.
+    /// Sets the token, for clients that must know it before the program starts, such as Prometheus.
     ///
-    /// It is a secret of 32 hexadecimal digits. By default it is random. `WAKEFUL_PAGE_TOKEN` in the
-    /// environment sets that of `WAKEFUL_PAGE` and [`Builder::page`](crate::runtime::Builder::page).
+    /// The token is a secret of 32 hexadecimal digits, and random by default. The environment variable
+    /// `WAKEFUL_PAGE_TOKEN` sets the token of pages started by `WAKEFUL_PAGE` or
+    /// [`Builder::page`](crate::runtime::Builder::page).
     ///
     /// # Examples
     ///
@@ -138,8 +140,8 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// If the address cannot be parsed or bound, if the token is not 32 hexadecimal digits, or if no
-    /// thread can be started.
+    /// Returns an error if the address cannot be parsed or bound, if the token is not 32 hexadecimal
+    /// digits, or if no thread can be started.
     ///
     /// # Examples
     ///
@@ -156,7 +158,7 @@ impl Options {
     }
 }
 
-/// A live page that is being served; from [`serve`]. Dropping it ends the page.
+/// A live page that is being served. Dropping it ends the page.
 ///
 /// # Examples
 ///
@@ -184,7 +186,7 @@ impl Page {
         self.server.url()
     }
 
-    /// Does what the page does each second, so that a test needs no hour for an hour of history.
+    /// Does the page's work of one second, so that a test needs no hour for an hour of history.
     #[cfg(feature = "test-util")]
     #[doc(hidden)]
     pub fn step(&self) {
@@ -204,7 +206,7 @@ impl fmt::Debug for Page {
     }
 }
 
-/// The page of the process: that of `WAKEFUL_PAGE`, or else of the first `Builder::page`.
+/// The page of the process: started by `WAKEFUL_PAGE`, or else by the first `Builder::page`.
 static OF_PROCESS: Mutex<ProcessPage> = Mutex::new(ProcessPage::None);
 
 enum ProcessPage {
@@ -222,8 +224,8 @@ const TOKEN_VARIABLE: &str = "WAKEFUL_PAGE_TOKEN";
 
 /// Starts the page of the process if `WAKEFUL_PAGE` or the builder's `address` asks for one.
 ///
-/// Only the first call that finds a request starts it. The URL, or what went wrong, is printed to
-/// standard error once.
+/// Only the first call with a request starts the page. The URL, or the error, is printed to standard
+/// error once.
 pub(crate) fn start_of_process(address: Option<&str>) {
     static VALUE: OnceLock<Option<String>> = OnceLock::new();
     let variable = VALUE.get_or_init(|| {

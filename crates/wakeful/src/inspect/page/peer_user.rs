@@ -1,7 +1,7 @@
-//! Which user a local client belongs to.
+//! Determines which user a local client belongs to.
 //!
 //! The kernel lists the sockets of this machine with their users: `/proc/net/tcp`, and `tcp6` for IPv6.
-//! The socket of a local client is there with the addresses of the connection, seen from its side.
+//! The socket of a local client is listed with the addresses of the connection, seen from its side.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -19,7 +19,7 @@ pub(super) fn is_own(connection: &TcpStream) -> bool {
 
 /// Finds the user of the socket that is bound to `local` and connected to `remote`.
 ///
-/// The connection has to be established: the kernel gives a closed socket to user 0.
+/// The connection must be established: the kernel lists a closed socket under user 0.
 fn user_of(table: &str, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
     let (local, remote) = (hexadecimal(local), hexadecimal(remote));
     table.lines().find_map(|line| {
@@ -31,7 +31,7 @@ fn user_of(table: &str, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
     })
 }
 
-/// Writes an address as the kernel does: words of four bytes in the order of the machine.
+/// Writes an address as the kernel does: words of four bytes in native byte order.
 fn hexadecimal(address: SocketAddr) -> String {
     let octets = match address.ip().to_canonical() {
         IpAddr::V4(ip) => ip.octets().to_vec(),

@@ -3,11 +3,11 @@
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
-/// The longest head of a request, in bytes.
+/// The maximum length of a request's head, in bytes.
 const MAX_HEAD: usize = 8 * 1024;
-/// The longest body of a request, in bytes. Bodies are small JSON objects.
+/// The maximum length of a request's body, in bytes. Bodies are small JSON objects.
 const MAX_BODY: usize = 1024;
-/// The most header lines of a request.
+/// The maximum number of header lines of a request.
 const MAX_HEADERS: usize = 64;
 const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 
@@ -32,7 +32,7 @@ pub(super) struct Request {
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// The client closed the connection, or was too slow: it gets no answer.
+    /// The client closed the connection or was too slow. It gets no response.
     Gone,
     BadRequest(&'static str),
     MethodNotAllowed,
@@ -57,7 +57,7 @@ impl Request {
             if bytes.len() >= MAX_HEAD {
                 return Err(Refused::TooLarge);
             }
-            // The end may come in two pieces.
+            // The end of the head may arrive in two pieces.
             searched = bytes.len().saturating_sub(END_OF_HEAD.len() - 1);
             reader.read_more(&mut bytes, MAX_HEAD)?;
         };
@@ -73,7 +73,7 @@ impl Request {
         Ok(request)
     }
 
-    /// Parses the head of a request. Returns the length of its body too.
+    /// Parses the head of a request. Also returns the length of the body.
     fn parse(head: &[u8]) -> Result<(Self, usize), Refused> {
         let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
         let mut parsed = httparse::Request::new(&mut headers);
@@ -140,7 +140,7 @@ impl Request {
         self.parameter(name).and_then(|value| value.parse().ok()).unwrap_or(default)
     }
 
-    /// Returns the values of all cookies of a name. Servers on other ports can add some.
+    /// Returns the values of all cookies with this name. Servers on other ports can add some.
     pub(super) fn cookies(&self, name: &str) -> impl Iterator<Item = &str> {
         let of_name = self.cookies.iter().filter(move |(other, _)| other == name);
         of_name.map(|(_, value)| value.as_str())
@@ -161,10 +161,10 @@ struct LimitedReader<'a> {
 }
 
 impl LimitedReader<'_> {
-    /// Appends what the client sends next, up to `most` bytes in all.
+    /// Appends the bytes that the client sends next, up to `most` bytes in total.
     fn read_more(&mut self, bytes: &mut Vec<u8>, most: usize) -> Result<(), Refused> {
         let left = self.deadline.saturating_duration_since(Instant::now());
-        // A zero limit would mean none.
+        // A limit of zero would mean no limit.
         if left.is_zero() || self.connection.set_read_limit(left).is_err() {
             return Err(Refused::Gone);
         }

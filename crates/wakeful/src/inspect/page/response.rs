@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// What a page of this server may load: only its own files.
+/// The content security policy: the page may load only the server's own files.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -78,7 +78,7 @@ impl Response {
         Self { status, ..self }
     }
 
-    /// Adds a header. The caller passes no text of a client.
+    /// Adds a header. The caller must not pass text that a client sent.
     pub(super) fn header(mut self, name: &str, value: &str) -> Self {
         let _ = write!(self.headers, "{name}: {value}\r\n"); // a string does not fail
         self

@@ -32,18 +32,18 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The most connections at a time. A further client is told to come back.
+/// The maximum number of connections. Further clients get the status `Busy`.
 const MAX_CONNECTIONS: usize = 64;
-/// The most of these that may be streams of events, so that requests are always answered.
+/// The maximum number of connections that are event streams, so that requests are always answered.
 const MAX_STREAMS: usize = 16;
-/// How long a client may take to send its request, and how long if there are many clients.
+/// How long a client may take to send its request, normally and if there are many clients.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 const CROWDED_REQUEST_LIMIT: Duration = Duration::from_millis(500);
 /// How long a client may take to receive a response.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
 /// The time between two events of a stream, and between two samples of the history.
 const STEP: Duration = Duration::from_secs(1);
-/// How many ended tasks are recorded in that time, at most.
+/// The maximum number of ended tasks recorded in that time.
 const ENDED_PER_STEP: u32 = 100;
 /// The pause after a failed accept, such as when the process has no descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -122,7 +122,7 @@ fn bind_private(path: &str) -> io::Result<UnixListener> {
     Ok(socket.into())
 }
 
-/// Removes a socket on which no process listens: that of a process that has ended.
+/// Removes the socket of a process that has ended: no process listens on it.
 fn remove_stale(path: &Path) {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
     let refuses = || {
@@ -130,14 +130,14 @@ fn remove_stale(path: &Path) {
         error.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
     };
     if is_socket && refuses() {
-        let _ = fs::remove_file(path); // `bind` tells if it is still there
+        let _ = fs::remove_file(path); // `bind` fails if the file still exists
     }
 }
 
 /// A connection to a client.
 struct Client {
     socket: Socket,
-    /// Until when it may take what the server writes.
+    /// The deadline for the client to receive what the server writes.
     write_deadline: Instant,
 }
 
@@ -160,13 +160,13 @@ impl Client {
     fn is_own_user(&self) -> bool {
         match &self.socket {
             Socket::Tcp(client) => peer_user::is_own(client),
-            Socket::Unix(_) => false, // no code is for a socket
+            Socket::Unix(_) => false, // codes are not used with sockets
         }
     }
 
     /// Reads without waiting. Returns whether the client has closed the connection.
     ///
-    /// A client of a stream sends nothing. If it does, it counts as gone.
+    /// A client of a stream sends nothing. A client that sends more counts as gone.
     fn detect_close(&mut self) -> bool {
         let nonblocking = |client: &Self, on| match &client.socket {
             Socket::Tcp(client) => client.set_nonblocking(on),
@@ -226,7 +226,7 @@ impl Connection for Client {
 struct Counted<'a>(&'a AtomicUsize);
 
 impl<'a> Counted<'a> {
-    /// Counts one more, unless there are `most`.
+    /// Counts one more, unless there are `most` already.
     fn new(count: &'a AtomicUsize, most: usize) -> Option<Self> {
         let add = |count| (count < most).then_some(count + 1);
         // Relaxed: the count guards nothing but itself.
@@ -240,7 +240,7 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// Starts a thread. `may_act`: a client may abort a task through it.
+/// Starts a thread. `may_act` says whether a client may abort a task through it.
 fn start_thread(name: &str, may_act: bool, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let run = move || {
         let _own = (!may_act).then(|| RuntimeThread::new(ALL_RUNTIMES));

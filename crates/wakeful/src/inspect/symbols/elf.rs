@@ -18,8 +18,8 @@ pub(super) struct Elf {
 
 /// The bytes of a file.
 enum Content {
-    /// The running program. The kernel refuses writes to its file, since a truncated file would take away
-    /// running code as well.
+    /// The running program. The kernel refuses writes to its file. Otherwise a truncated file would take
+    /// away the running code as well.
     Mapped(MappedFile),
     /// A library. Its file may be truncated at any time, and access to a mapping beyond the end raises
     /// SIGBUS. So the needed sections are copied.

@@ -202,7 +202,7 @@ impl Node {
         self.exits.is_empty()
     }
 
-    /// Returns whether one of its resources has given out guards or permits that own their share.
+    /// Returns whether one of the node's resources has given out owned guards or permits.
     ///
     /// They are often sent along with a job, to a task that drops them soon.
     fn may_get_what_was_moved(&self) -> bool {

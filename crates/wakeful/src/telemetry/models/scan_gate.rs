@@ -1,6 +1,6 @@
 //! Models the sleep protocol of the watchdog: an event and a thread that begins to work, while the
-//! watchdog stops visiting the scheduler. Catches a change that the last scan came too early for, and
-//! that wakes no thread.
+//! watchdog stops visiting the scheduler. Catches a change that the last scan misses and that wakes
+//! no thread.
 
 use crate::sys::membarrier::Barriers;
 use crate::sys::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
@@ -12,7 +12,7 @@ struct Scheduler {
     gate: ScanGate,
     /// Stuck tasks that a scan would find.
     stuck: AtomicUsize,
-    /// A thread is at work.
+    /// Whether a thread is at work.
     is_working: AtomicBool,
 }
 
@@ -41,8 +41,8 @@ impl Scheduler {
         }
     }
 
-    /// As the watchdog in `watchdog::target`, until the gate sleeps or a thread works. Returns how
-    /// many stuck tasks the last scan has found.
+    /// Visits like the watchdog in `watchdog::target`, until the gate sleeps or a thread works.
+    /// Returns the number of stuck tasks that the last scan found.
     fn scan_until_asleep(&self) -> usize {
         loop {
             let progress = self.gate.progress();

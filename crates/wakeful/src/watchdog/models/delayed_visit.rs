@@ -1,7 +1,7 @@
 //! Models POSTPONE-1: a worker that parks postpones a visit, while another one begins a poll.
 //!
-//! Catches a worker that reads the time after it has checked that all are parked: the visit would come
-//! later than the delay after the poll began.
+//! Catches a worker that reads the time only after it has checked that all are parked: the visit would
+//! come later than the delay after the poll began.
 
 use crate::scheduler::multi_thread::idle::Idle;
 use crate::sys::sync::atomic::{AtomicU64, Ordering::*};

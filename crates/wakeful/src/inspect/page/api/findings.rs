@@ -1,4 +1,4 @@
-//! What is wrong, as the first screen ranks it.
+//! Findings, ranked for the first screen.
 
 use super::values::{array, task_ref};
 use super::view::RuntimeView;
@@ -10,7 +10,7 @@ use crate::sys::sort::sort_by_key;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// The most orphans that are listed one by one.
+/// The maximum number of orphans listed individually.
 const MAX_ORPHANS: usize = 50;
 
 /// A defect that a scan or a detector has found in a runtime.
@@ -18,17 +18,18 @@ pub(super) struct Finding<'v> {
     runtime: u64,
     kind: &'static str,
     pub(super) certainty: Certainty,
-    /// The time since it was reported; `None` if a scan has found it now.
+    /// The time since the report, or `None` for a finding of the current scan.
     age: Option<Duration>,
     headline: String,
     message: String,
     tasks: Vec<&'v TaskInfo>,
     sites: Vec<ReportSite<'v>>,
-    /// Resources that tasks wait for in vain: kind and id.
+    /// The resources that the stuck tasks wait for, by kind and id.
     resources: Vec<(&'static str, u64)>,
 }
 
-/// Returns what is wrong with a runtime: proven findings first, then those of now, then the newest.
+/// Returns the findings of a runtime: proven ones first, then those of the current scan, then the
+/// newest.
 pub(super) fn findings(runtime: &RuntimeView) -> Vec<Finding<'_>> {
     let dump = runtime.snapshot.dump();
     let reported = dump.findings_with_age().map(|(age, report)| of_report(runtime, age, report));

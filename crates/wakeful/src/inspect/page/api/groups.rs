@@ -11,11 +11,11 @@ use crate::inspect::page::request::Request;
 use crate::inspect::snapshot::{SpawnGroup, group_fields};
 use std::time::Duration;
 
-/// The tasks of a spawn site, with what the history knows of them.
+/// The tasks of a spawn site, with their history.
 pub(super) struct Group<'v> {
     runtime: &'v RuntimeView,
     pub(super) group: &'v SpawnGroup,
-    /// How many were alive in the last minute, each with its time.
+    /// The numbers of living tasks in the last minute, each with its time.
     history: Vec<(Duration, usize)>,
 }
 
@@ -24,19 +24,19 @@ impl<'v> Group<'v> {
         Self { runtime, group, history: history.group((runtime.id(), group.spawned_at())) }
     }
 
-    /// Returns by how many tasks the group grows in a minute, judged by the last minute. `None` until
-    /// it was observed for some seconds.
+    /// Returns the growth of the group in tasks per minute, over the last minute. Returns `None`
+    /// until the group has been observed for some seconds.
     fn growth_per_minute(&self) -> Option<f64> {
         growth_per_minute(&self.history)
     }
 
-    /// Returns the poll times of its tasks, ended ones too, once a poll was timed.
+    /// Returns the poll times of the tasks, including ended ones, once a poll has been timed.
     fn polls(&self) -> Option<&Histogram> {
         let polls = self.runtime.times(self.group.spawned_at()).map(|(polls, _)| polls);
         polls.filter(|polls| polls.count() > 0)
     }
 
-    /// Returns the waits of its tasks, once one has ended.
+    /// Returns the wait times of the tasks, once a wait has ended.
     fn waits(&self) -> Option<&Histogram> {
         let waits = self.runtime.times(self.group.spawned_at()).map(|(_, waits)| waits);
         waits.filter(|waits| waits.count() > 0)

@@ -1,7 +1,7 @@
 //! The JSON API of the page.
 //!
-//! The answers that an open page asks for each second are made from a [`View`]: a snapshot of all runtimes
-//! that clients share for [`FRESH_FOR`]. So ten open pages cost as much as one. Recordings and
+//! The responses that an open page requests each second are made from a [`View`]: a snapshot of all
+//! runtimes that clients share for [`FRESH_FOR`]. So ten open pages cost as much as one. Recordings and
 //! metrics are read for each request.
 
 mod findings;
@@ -32,15 +32,15 @@ use view::View;
 const FRESH_FOR: Duration = Duration::from_millis(400);
 /// How long a snapshot is kept if no client asks for one.
 pub(in crate::inspect::page) const VIEW_KEPT_FOR: Duration = Duration::from_secs(5);
-/// The most rows of one answer.
+/// The maximum number of rows in one response.
 const MAX_ROWS: usize = 500;
 
-/// What the API answers from.
+/// The state from which the API answers requests.
 pub(in crate::inspect::page) struct Api {
     pub(in crate::inspect::page) allow_abort: bool,
     pub(in crate::inspect::page) history: History,
     recording: Recording,
-    /// The last snapshot, and when it was complete.
+    /// The last snapshot, with the time of its completion.
     view: Mutex<Option<(Instant, Arc<View>)>>,
 }
 
@@ -119,7 +119,7 @@ impl Api {
     /// Returns a snapshot that is at most [`FRESH_FOR`] old.
     fn view(&self) -> Arc<View> {
         defer_drops(|| {
-            // Held while the snapshot is taken: other clients wait for that one.
+            // Held while the snapshot is taken: other clients wait for the same one.
             let mut view = ignore_poison(self.view.lock());
             if let Some((taken, view)) = &*view
                 && taken.elapsed() < FRESH_FOR
@@ -136,7 +136,7 @@ impl Api {
     pub(in crate::inspect::page) fn forget_view(&self, limit: Duration) {
         let is_old = |(taken, _): &mut (Instant, _)| taken.elapsed() > limit;
         let old = ignore_poison(self.view.lock()).take_if(is_old);
-        // Outside of the lock: the tasks in it may have data, which is the user's.
+        // Outside the lock: dropping the data of tasks runs user code.
         drop(old);
     }
 
@@ -194,7 +194,7 @@ impl Slice {
     }
 }
 
-/// Sorts rows by a number or a text, as the parameters `sort` and `order` say.
+/// Sorts rows by a number or a text, according to the parameters `sort` and `order`.
 fn sort_rows<T>(
     rows: &mut [T],
     request: &Request,
@@ -209,7 +209,7 @@ fn sort_rows<T>(
     }
 }
 
-/// What rows are sorted by.
+/// A sort key of a row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum SortKey {
     Number(i128),

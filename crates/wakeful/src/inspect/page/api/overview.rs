@@ -13,7 +13,7 @@ use crate::inspect::runtimes;
 use crate::sys::sort::sort_by_key;
 use std::collections::BTreeSet;
 
-/// The groups on the first screen.
+/// The number of groups on the first screen.
 const SHOWN_GROUPS: usize = 12;
 
 pub(super) fn overview(view: &View, history: &History, allow_abort: bool) -> String {
@@ -54,7 +54,7 @@ fn process(json: &mut Json, history: &History, allow_abort: bool) {
 fn verdict(json: &mut Json, view: &View, history: &History, found: &[Finding<'_>]) {
     let proven = || found.iter().filter(|finding| finding.certainty == Certainty::Proven);
     let mut stuck: BTreeSet<u64> = proven().flat_map(Finding::stuck_tasks).collect();
-    // Of many orphans, some have no finding of their own.
+    // If there are many orphans, some have no finding of their own.
     let all = view.runtimes.iter().flat_map(|runtime| runtime.tasks());
     let orphans = all.filter(|task| task.is_orphan() && !task.info().is_block_on());
     stuck.extend(orphans.map(|task| task.info().id));
@@ -145,7 +145,7 @@ fn runtime(json: &mut Json, runtime: &RuntimeView, shares: &[f64]) {
 
 /// Answers `history`.
 ///
-/// `since` is the second of the last sample that the client has.
+/// `since` is the time, in seconds, of the last sample that the client has.
 pub(super) fn history(history: &History, since: f64) -> String {
     object(|json| {
         json.field("step_ms", |json| json.plain(1000));

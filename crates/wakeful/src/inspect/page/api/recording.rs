@@ -1,8 +1,8 @@
-//! Recordings of what the workers do, some seconds each.
+//! Recordings of the workers' events, a few seconds each.
 //!
 //! A recorder of the runtime keeps the last 4,096 events of a worker. While a recording runs, a thread
-//! copies them at short intervals, so that a recording has more of them. What comes too fast is dropped
-//! and counted.
+//! copies them at short intervals, so that a recording can hold more. Events that arrive too fast are
+//! dropped and counted.
 
 use crate::inspect::runtimes::{self, InspectedRuntime};
 use crate::sys::sync::ignore_poison;
@@ -14,25 +14,26 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The longest recording, in seconds.
+/// The maximum length of a recording, in seconds.
 const MAX_SECONDS: u64 = 30;
-/// The most events of a recording. Of more, the oldest of each row are dropped.
+/// The maximum number of events in a recording. Beyond it, the oldest events of each row are
+/// dropped.
 const MAX_EVENTS: usize = 200_000;
 /// The time between two copies of the recorders.
 const STEP: Duration = Duration::from_millis(10);
 
-/// What one thread has recorded.
+/// The events of one thread.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) runtime: u64,
     pub(super) name: String,
     /// The events, on the clock of the oldest runtime, oldest first.
     pub(super) entries: VecDeque<Entry>,
-    /// How many events before these were dropped.
+    /// The number of dropped events before these.
     pub(super) dropped: u64,
 }
 
-/// The recording that runs, or the last one.
+/// The running recording, or the last one.
 #[derive(Clone, Default)]
 pub(super) struct Recording {
     state: Arc<Mutex<State>>,
@@ -47,11 +48,11 @@ struct State {
 /// The rows of a runtime.
 struct RecordedRuntime {
     id: u64,
-    /// The position in each recorder up to which it was copied.
+    /// The position up to which each recorder has been copied.
     positions: Vec<u64>,
-    /// By how much the runtime is younger than the oldest one.
+    /// The age of the oldest runtime minus the age of this one.
     younger_by: Duration,
-    /// Whether this recording has turned the recorders on.
+    /// Whether this recording turned the recorders on.
     is_own: bool,
     rows: Vec<Row>,
 }
@@ -68,7 +69,7 @@ impl RecordedRuntime {
         Self { id: runtime.id(), positions, younger_by, is_own, rows }
     }
 
-    /// Copies what was recorded since the last call. Keeps up to `most` events of each row.
+    /// Copies the events recorded since the last call. Keeps up to `most` events of each row.
     fn copy(&mut self, runtime: &dyn InspectedRuntime, most: usize) {
         let parts = runtime.recorded(&self.positions).into_iter();
         for ((row, position), (_, part)) in self.rows.iter_mut().zip(&mut self.positions).zip(parts)
@@ -95,14 +96,14 @@ impl Recording {
         ignore_poison(self.state.lock())
     }
 
-    /// Returns how long the recording that runs still lasts.
+    /// Returns the remaining time of the running recording.
     pub(super) fn left(&self) -> Option<Duration> {
         self.lock().ends_at.map(|end| end.saturating_duration_since(Instant::now()))
     }
 
     /// Turns the recorders of all runtimes on, and off again after some seconds.
     ///
-    /// A recording that runs is not extended. Recorders that the program has turned on stay on.
+    /// A running recording is not extended. Recorders that the program has turned on stay on.
     pub(super) fn start(&self, seconds: Option<u64>) {
         let end = Instant::now() + Duration::from_secs(seconds.unwrap_or(5).clamp(1, MAX_SECONDS));
         let mut state = self.lock();
@@ -137,7 +138,7 @@ impl Recording {
         drop(runtimes);
     }
 
-    /// Copies what the recorders have.
+    /// Copies the new events of all recorders.
     fn copy(&self) {
         let runtimes = runtimes::all();
         let mut state = self.lock();
@@ -145,14 +146,14 @@ impl Recording {
         let rows: usize = recorded.iter().map(|runtime| runtime.rows.len()).sum();
         let most = MAX_EVENTS / rows.max(1);
         for own in recorded {
-            // Runtimes are sorted by id. One that has ended keeps what was copied.
+            // Runtimes are sorted by id. The copied events of an ended runtime are kept.
             if let Ok(at) = runtimes.binary_search_by_key(&own.id, |runtime| runtime.id()) {
                 own.copy(&*runtimes[at], most);
             }
         }
     }
 
-    /// Turns the recorders off that this recording has turned on.
+    /// Turns off the recorders that this recording turned on.
     fn finish(&self) {
         let runtimes = runtimes::all();
         let mut state = self.lock();
@@ -164,9 +165,9 @@ impl Recording {
         state.ends_at = None;
     }
 
-    /// Returns what was recorded last.
+    /// Returns the rows of the last recording.
     ///
-    /// Without a recording that is what the program has recorded by itself.
+    /// Without a recording, returns what the recorders hold that the program itself has turned on.
     pub(super) fn rows(&self) -> Vec<Row> {
         if let Some(recorded) = &self.lock().recorded {
             return recorded.iter().flat_map(|runtime| runtime.rows.iter().cloned()).collect();

@@ -1,4 +1,4 @@
-//! What tasks wait for: locks, channels, timers, sockets, files.
+//! Resources that tasks wait for: locks, channels, timers, sockets, files.
 
 use super::values::{self, array, counts, holders, object};
 use super::view::View;
@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use std::panic::Location;
 use std::time::Duration;
 
-/// The most waiting tasks that an answer names for each resource.
+/// The maximum number of waiting tasks that a response names for each resource.
 const FIRST_WAITERS: usize = 10;
 
 /// A resource, and the tasks that wait for it.
 struct Resource<'v> {
     runtime: u64,
-    /// The wait of the task that has waited longest. The owners are as this one shows them.
+    /// The wait of the task that has waited longest, which also names the owners.
     wait: &'v WaitDump,
     waiters: Vec<&'v TaskDump>,
 }
@@ -34,7 +34,7 @@ impl Resource<'_> {
     }
 }
 
-/// Returns what tells two resources apart. Timers of one site count as one.
+/// Returns the identity of a resource. Timers of one site count as one resource.
 fn identity(wait: &WaitDump) -> (&'static str, u64, Option<&'static Location<'static>>) {
     if wait.is_timer() || wait.resource_id() == 0 {
         (wait.kind(), 0, Some(wait.site()))

@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::Location;
 use std::time::Duration;
 
-/// The most children that are listed. The tree has all.
+/// The maximum number of children listed. The tree lists all.
 const MAX_CHILDREN: usize = 100;
-/// The most tasks of a graph.
+/// The maximum number of tasks in a graph.
 const MAX_GRAPH_TASKS: usize = 40;
 
 pub(super) fn details(
@@ -60,7 +60,7 @@ pub(super) fn not_found(key: Option<&str>) -> String {
     })
 }
 
-/// Answers `ended`: the tasks that have ended last.
+/// Answers `ended`: the tasks that ended most recently.
 pub(super) fn ended(limit: usize) -> String {
     let tasks = ended::last();
     object(|json| {
@@ -80,7 +80,7 @@ fn ended_task(json: &mut Json, task: &EndedTask) {
     });
 }
 
-/// Which task waits for which resource, and which task holds that.
+/// A graph of tasks, the resources that they wait for, and the holders.
 #[derive(Default)]
 struct Graph<'v> {
     tasks: BTreeMap<String, (u64, &'v TaskDump)>,
@@ -97,8 +97,8 @@ struct GraphEdge {
 }
 
 impl<'v> Graph<'v> {
-    /// Follows the waits of a task, and the holders of what it waits for. Also adds the tasks that wait
-    /// for this one directly.
+    /// Follows the waits of a task to the holders of what it waits for. Also adds the tasks that
+    /// directly wait for this task.
     fn from_task(view: &'v View, runtime: &'v RuntimeView, task: &'v TaskDump) -> Self {
         let mut graph = Self::default();
         let mut next = VecDeque::from([(runtime, task)]);
@@ -170,7 +170,7 @@ impl<'v> Graph<'v> {
         Vec::new()
     }
 
-    /// Searches depth first for a way back to a node of `path`.
+    /// Searches depth first for a path back to a node of `path`.
     fn visit<'g>(
         &'g self,
         node: &'g str,

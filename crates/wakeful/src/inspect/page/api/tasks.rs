@@ -11,7 +11,7 @@ use std::time::Duration;
 /// A task with its runtime.
 type Row<'v> = (&'v RuntimeView, &'v TaskDump);
 
-/// What the parameters of a request select.
+/// The filter in the parameters of a request.
 struct Filter<'r> {
     text: Option<String>,
     state: Option<&'r str>,

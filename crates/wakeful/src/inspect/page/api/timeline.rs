@@ -13,11 +13,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::panic::Location;
 use std::time::Duration;
 
-/// What is known of a task that was recorded.
+/// The known data of a recorded task.
 struct RecordedTask {
     name: Option<String>,
     spawned_at: &'static Location<'static>,
-    /// The words for it in a file for Perfetto.
+    /// The title of the task in a file for Perfetto.
     title: String,
 }
 
@@ -92,7 +92,7 @@ fn write_state(json: &mut Json, left: Option<Duration>) {
     json.field("ends_in_ms", |json| json.option(left, millis));
 }
 
-/// Returns the tasks of a recording that are alive, or have ended lately.
+/// Returns the tasks of a recording that are alive or ended recently.
 fn recorded_tasks(rows: &[Row]) -> HashMap<u64, RecordedTask> {
     let used: BTreeSet<u64> =
         rows.iter().flat_map(|row| row.entries.iter().map(|it| it.task)).collect();

@@ -1,4 +1,4 @@
-//! Values that several answers have.
+//! Writers of values that several responses share.
 
 use super::view::{RuntimeView, key};
 use crate::inspect::Histogram;
@@ -54,7 +54,7 @@ fn wait(json: &mut Json, runtime: u64, wait: &WaitDump) {
     });
 }
 
-/// The most holders of a resource that are written. A `JoinSet` may have any number of tasks.
+/// The maximum number of holders written for a resource. A `JoinSet` may have any number of tasks.
 pub(super) const MAX_HOLDERS: usize = 20;
 
 pub(super) fn holders(json: &mut Json, runtime: u64, holders: &[HolderDump]) {
@@ -94,7 +94,7 @@ pub(super) fn object(fields: impl FnOnce(&mut Json)) -> String {
     json.into_text()
 }
 
-/// Writes how many there are of each kind.
+/// Writes the number of each kind.
 pub(super) fn counts(json: &mut Json, kinds: &BTreeMap<&str, usize>) {
     array(json, kinds, |json, (kind, count)| {
         json.object(|json| {
