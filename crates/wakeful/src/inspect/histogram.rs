@@ -115,7 +115,8 @@ impl Histogram {
         self.quantile(0.99)
     }
 
-    /// Returns an iterator over the buckets, as pairs of exclusive upper bound and number of values.
+    /// Returns an iterator over the buckets, as pairs of exclusive upper bound and number of
+    /// values.
     ///
     /// # Examples
     ///

@@ -7,8 +7,8 @@ use std::fmt::{self, Write};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// The exponents of the exported buckets: from 2^10 ns, about 1 µs, to 2^34 ns, about 17 s. Each bucket
-/// is twice as wide as the one before, so a quantile is off by a factor of two at most.
+/// The exponents of the exported buckets: from 2^10 ns, about 1 µs, to 2^34 ns, about 17 s. Each
+/// bucket is twice as wide as the one before, so a quantile is off by a factor of two at most.
 const EXPORTED: RangeInclusive<u32> = 10..=34;
 
 /// All metrics of a runtime.

@@ -36,7 +36,8 @@ pub(crate) trait InspectedRuntime: Send + Sync {
     fn is_recording(&self) -> bool;
     /// Turns its flight recorder on or off.
     fn set_recording(&self, on: bool);
-    /// Returns the recorded events: one row for each worker, one for other threads, one for reports.
+    /// Returns the recorded events: one row for each worker, one for other threads, one for
+    /// reports.
     ///
     /// A row begins at its position in `from`, or at the oldest event that is still in the buffer.
     fn recorded(&self, from: &[u64]) -> Vec<(String, TracePart)>;

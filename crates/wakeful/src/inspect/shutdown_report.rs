@@ -11,11 +11,11 @@ use std::time::Duration;
 /// [`Runtime::shutdown_with_report`](crate::runtime::Runtime::shutdown_with_report) returns it. It
 /// answers two questions:
 ///
-/// - Which tasks kept a graceful shutdown from ending? [`before`](Self::before) lists them, with what
-///   each task waited for and where. The shutdown has dropped them since.
-/// - What does the shutdown leave behind? [`late`](Self::late) lists the polls, closures and threads
-///   that did not end within the limit, with what they wait for. With a limit of a second or more, it
-///   includes their stacks.
+/// - Which tasks kept a graceful shutdown from ending? [`before`](Self::before) lists them, with
+///   what each task waited for and where. The shutdown has dropped them since.
+/// - What does the shutdown leave behind? [`late`](Self::late) lists the polls, closures and
+///   threads that did not end within the limit, with what they wait for. With a limit of a second
+///   or more, it includes their stacks.
 ///
 /// The `Display` prints both.
 ///

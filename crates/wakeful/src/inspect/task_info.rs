@@ -12,8 +12,8 @@ use std::panic::Location;
 /// The id, name and spawn location of a task or of a `block_on` future.
 ///
 /// Two values are equal if they identify the same task. The `Display` is short, for example `task 3
-/// "mailer"`; `{:#}` adds the spawn site to a task without a name. A task with [data](Self::data) shows it
-/// in brackets, for example `task 3 "mailer" [tenant 7]`.
+/// "mailer"`; `{:#}` adds the spawn site to a task without a name. A task with [data](Self::data)
+/// shows it in brackets, for example `task 3 "mailer" [tenant 7]`.
 ///
 /// # Examples
 ///
@@ -112,8 +112,8 @@ impl TaskInfo {
 
     /// Returns the data of the task, if a spawn hook has attached data of type `T`.
     ///
-    /// Returns `None` for a task that had ended when the dump or report was made, unless it panicked. The
-    /// future of a `block_on` has no data. [`TaskData`] has an example.
+    /// Returns `None` for a task that had ended when the dump or report was made, unless it
+    /// panicked. The future of a `block_on` has no data. [`TaskData`] has an example.
     pub fn data<T: TaskData>(&self) -> Option<&T> {
         self.data.as_ref()?.downcast()
     }

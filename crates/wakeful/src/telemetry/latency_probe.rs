@@ -75,7 +75,8 @@ impl Sampler {
 
 /// The wake-up that a thread has marked.
 pub(crate) struct LatencyProbe {
-    /// Whether the next wake-up is marked, or every wake-up is observed (`TraceBuffer::is_enabled`).
+    /// Whether the next wake-up is marked, or every wake-up is observed
+    /// (`TraceBuffer::is_enabled`).
     due: Cell<bool>,
     /// The cell of the marked task, or null.
     cell: Cell<*const Header>,

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 /// Buckets whose width grows with the duration, with a bounded relative error.
 ///
-/// There are groups of 2^p buckets of equal width. From one group to the next, the width doubles. So a
-/// bucket is at most 2^-p times as wide as the durations that it counts. The first bucket counts all
-/// durations up to the smallest one of interest. The last bucket counts all durations above the largest
-/// one.
+/// There are groups of 2^p buckets of equal width. From one group to the next, the width doubles.
+/// So a bucket is at most 2^-p times as wide as the durations that it counts. The first bucket
+/// counts all durations up to the smallest one of interest. The last bucket counts all durations
+/// above the largest one.
 ///
 /// By default there are 119 buckets from 96 ns to 60 s, with an error of at most 25 %.
 ///
@@ -91,8 +91,8 @@ impl From<LogHistogramBuilder> for LogHistogram {
 
 /// Returns the position of a duration among buckets without a limit: groups of 2^`precision` buckets.
 ///
-/// The durations of the first two groups have a bucket each. Above these, only the highest `precision` +
-/// 1 bits count.
+/// The durations of the first two groups have a bucket each. Above these, only the highest
+/// `precision` + 1 bits count.
 fn position_of(ns: u64, precision: u32) -> u64 {
     let ignored = ns.checked_ilog2().unwrap_or(0).saturating_sub(precision);
     (u64::from(ignored) << precision) + (ns >> ignored)
@@ -180,8 +180,8 @@ impl LogHistogramBuilder {
         self
     }
 
-    /// Sets the smallest duration of interest; 100 ns by default. The first bucket ends at or before that
-    /// duration.
+    /// Sets the smallest duration of interest; 100 ns by default. The first bucket ends at or
+    /// before that duration.
     ///
     /// # Examples
     ///
@@ -197,8 +197,8 @@ impl LogHistogramBuilder {
         self
     }
 
-    /// Sets the largest duration of interest; 60 s by default. The last bucket begins at or after that
-    /// duration.
+    /// Sets the largest duration of interest; 60 s by default. The last bucket begins at or after
+    /// that duration.
     ///
     /// # Panics
     ///

@@ -11,9 +11,9 @@
 //! - [`scan_gate`]: decides when the watchdog may stop visiting a scheduler.
 //!
 //! Most values have one writer, which uses plain stores: the thread that they describe, or the
-//! watchdog. Four values have several writers, as their documentation says: the scan gate, the mark of
-//! an injected task, the trace of coreless threads, a histogram's maximum. Nothing in this module
-//! depends on a scheduler.
+//! watchdog. Four values have several writers, as their documentation says: the scan gate, the mark
+//! of an injected task, the trace of coreless threads, a histogram's maximum. Nothing in this
+//! module depends on a scheduler.
 #![allow(unsafe_code)]
 
 pub(crate) mod bucket_scale;

@@ -17,9 +17,10 @@ use std::time::Duration;
 
 /// The current poll of one thread.
 ///
-/// The thread writes the first four fields, and the watchdog writes the others. All but `std_thread`, which has a lock,
-/// are written with plain stores. Any thread may read all of them. The alignment separates the fields from others that
-/// workers read once per round: those reads would slow down the stores of each poll.
+/// The thread writes the first four fields, and the watchdog writes the others. All but
+/// `std_thread`, which has a lock, are written with plain stores. Any thread may read all of them.
+/// The alignment separates the fields from others that workers read once per round: those reads
+/// would slow down the stores of each poll.
 #[repr(align(128))]
 pub(crate) struct PollWatch {
     /// The number of polls that have started, wrapping. On a current-thread runtime it also counts
@@ -55,7 +56,7 @@ pub(crate) struct PollWatch {
 
 /// A thread is blocked if it waits in this many observations in a row.
 const MIN_WAITS: u32 = 2;
-/// Says that the thread was not observed waiting in this poll.
+/// The value of `unstarved_before_ns` if the thread was not observed waiting in this poll.
 const UNKNOWN: u64 = u64::MAX;
 
 impl PollWatch {
@@ -87,7 +88,8 @@ impl PollWatch {
         }
     }
 
-    /// Binds a thread other than the last one. The kernel reuses the id of an ended thread only after all other ids.
+    /// Binds a thread other than the last one. The kernel reuses the id of an ended thread only
+    /// after all other ids.
     #[cold]
     fn bind_other(&self, thread: i32) {
         *ignore_poison(self.std_thread.lock()) = Some(std::thread::current().id());
@@ -102,7 +104,8 @@ impl PollWatch {
     /// Copies the state of a thread that publishes it in a record of its own, as a thread in
     /// `block_on` does.
     ///
-    /// Only the watchdog calls it. `is_polling` says that the thread is in the poll with the number `activity`.
+    /// Only the watchdog calls it. `is_polling` says that the thread is in the poll with the number
+    /// `activity`.
     pub(crate) fn mirror(&self, thread: i32, activity: u32, is_polling: bool) {
         self.thread.store(thread, Relaxed);
         self.set_activity(activity);
@@ -184,8 +187,8 @@ impl PollWatch {
         Some(observed)
     }
 
-    /// Returns for how long the last long poll was observed, if it started after the poll `activity`. Only the watched
-    /// thread calls it.
+    /// Returns for how long the last long poll was observed, if it started after the poll
+    /// `activity`. Only the watched thread calls it.
     pub(crate) fn lasting_ns_since(&self, activity: u32) -> Option<u64> {
         let nth = self.lasting.load(Acquire).wrapping_sub(activity);
         let is_since = (1..=self.activity().wrapping_sub(activity)).contains(&nth);
@@ -223,13 +226,14 @@ impl PollWatch {
     /// Claims the report of a poll that has blocked its thread for `after`. Returns true once per
     /// poll.
     ///
-    /// `observed` is the time for which the poll was observed. Of that time, the CPU time of the thread counts, or the
-    /// time for which it waits in the kernel.
+    /// `observed` is the time for which the poll was observed. Of that time, the CPU time of the
+    /// thread counts, or the time for which it waits in the kernel.
     ///
-    /// On a busy machine a thread may be starved, or may wait for a starved thread: for a lock, or inside the kernel
-    /// for the process's memory map. So a wait counts only for the unstarved time (`starvation`). A sleep for a fixed
-    /// time counts in full, because no other thread could end it. The start of a child process does not count: the
-    /// thread waits for the child, which may be starved too and is not sampled.
+    /// On a busy machine a thread may be starved, or may wait for a starved thread: for a lock, or
+    /// inside the kernel for the process's memory map. So a wait counts only for the unstarved time
+    /// (`starvation`). A sleep for a fixed time counts in full, because no other thread could end
+    /// it. The start of a child process does not count: the thread waits for the child, which may
+    /// be starved too and is not sampled.
     pub(crate) fn claim_report(
         &self,
         observed: Duration,

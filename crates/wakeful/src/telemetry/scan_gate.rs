@@ -1,9 +1,9 @@
 //! Decides when the watchdog may stop visiting a scheduler, or visit it later.
 //!
 //! The watchdog has to scan for deadlocks after anything that may have left a task stuck. A visit
-//! shows what the scheduler's own threads do. It does not show the end of work on other threads: of a
-//! `block_on`, a blocking closure, or a poll on a thread that gave up its core. These events count as
-//! *progress* here.
+//! shows what the scheduler's own threads do. It does not show the end of work on other threads: of
+//! a `block_on`, a blocking closure, or a poll on a thread that gave up its core. These events
+//! count as *progress* here.
 //!
 //! # Protocol
 //!
@@ -22,10 +22,10 @@
 //!
 //! # Postponing
 //!
-//! A thread that parks may postpone a delayed visit (`watchdog::delayed_visit`). `ask_from_ns` is the
-//! time from which asking for that pays off. The value is a hint: a thread that reads an old one asks
-//! too early or too late, and the visit is not postponed. [`if_parked`] reads the time from which the
-//! visit is postponed.
+//! A thread that parks may postpone a delayed visit (`watchdog::delayed_visit`). `ask_from_ns` is
+//! the time from which asking for that pays off. The value is a hint: a thread that reads an old
+//! one asks too early or too late, and the visit is not postponed. [`if_parked`] reads the time
+//! from which the visit is postponed.
 
 use crate::driver::clock::clock_ns::ClockNs;
 use crate::sys::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};

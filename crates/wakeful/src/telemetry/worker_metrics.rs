@@ -238,9 +238,9 @@ impl WorkerMetrics {
     /// Returns how many tasks the worker has put into its own queues that have since left them.
     ///
     /// Each task that leaves the queues is polled or moved, and each that comes is scheduled by the
-    /// worker itself, injected or stolen. `injected` is the number of tasks from the injector, if the
-    /// worker does not count them. Polls are counted later than the others, so the difference may
-    /// shrink for a while; the result never does.
+    /// worker itself, injected or stolen. `injected` is the number of tasks from the injector, if
+    /// the worker does not count them. Polls are counted later than the others, so the difference
+    /// may shrink for a while; the result never does.
     pub(crate) fn local_schedules(&self, injected: u64) -> u64 {
         let came = injected + self.rounds.injected.load(Relaxed) + self.stolen();
         let left = self.polls() + self.moved_out.load(Relaxed);

@@ -84,8 +84,8 @@ pub(super) struct NextVisit {
 impl NextVisit {
     /// Decides when a target is visited again.
     ///
-    /// `tick` is the interval between visits of a scheduler at work, `scan_after` the time until the
-    /// next scan, and `report_after` the time for which a poll may block before it is reported.
+    /// `tick` is the interval between visits of a scheduler at work, `scan_after` the time until
+    /// the next scan, and `report_after` the time for which a poll may block before it is reported.
     pub(super) fn new(
         found: Found,
         tick: Duration,

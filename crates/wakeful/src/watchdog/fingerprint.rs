@@ -44,7 +44,8 @@ fn allocated_len(address: usize) -> usize {
     if is_size { size - word.len() } else { UNKNOWN }
 }
 
-/// Returns the fingerprint of a future's memory, or `None` if the kernel does not permit reading it.
+/// Returns the fingerprint of a future's memory, or `None` if the kernel does not permit reading
+/// it.
 ///
 /// A pointer into `excluded` is not followed.
 pub(super) fn of(memory: FutureMemory, excluded: Range<usize>) -> Option<u64> {

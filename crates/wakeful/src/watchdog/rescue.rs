@@ -169,8 +169,8 @@ fn observe_workers(scheduler: &MultiThread, observations: &mut Observations) {
             }
         }
     }
-    // A worker does not wake another one for a backlog that it expects to be short, but the backlog may
-    // be long.
+    // A worker does not wake another one for a backlog that it expects to be short, but the backlog
+    // may be long.
     if scheduler.idle.may_wake() && scheduler.is_work_anywhere() {
         scheduler.notify();
     }

@@ -83,8 +83,8 @@ impl WatchedTask {
         }
     }
 
-    /// Returns whether polls leave the future's memory in states that it had before. Returns false if
-    /// that is unknown.
+    /// Returns whether polls leave the future's memory in states that it had before. Returns false
+    /// if that is unknown.
     fn repeats_states(&self) -> bool {
         self.fingerprinted > 1 && self.fingerprints.len() * 2 <= self.fingerprinted
     }

@@ -44,8 +44,8 @@ pub(crate) trait Watched: Send + Sync {
     /// Returns whether no thread of the scheduler is at work.
     fn is_idle(&self) -> bool;
 
-    /// Returns whether no thread polls tasks of the scheduler or of a `LocalSet` in it, and no worker has
-    /// lost its thread.
+    /// Returns whether no thread polls tasks of the scheduler or of a `LocalSet` in it, and no
+    /// worker has lost its thread.
     fn are_all_parked(&self) -> bool;
 
     /// Returns a count that grows at least when a thread of the scheduler falls asleep or wakes up.
@@ -53,13 +53,14 @@ pub(crate) trait Watched: Send + Sync {
     /// If two visits find the scheduler idle and get the same count, nothing ran in between.
     fn activity(&self) -> u64;
 
-    /// Compares the scheduler's threads with the last visit. Returns the time until the next comparison.
+    /// Compares the scheduler's threads with the last visit. Returns the time until the next
+    /// comparison.
     ///
     /// Reports polls that block and tasks that spin, and rescues the tasks that wait behind them.
     fn observe(&self, observations: &mut Observations) -> Duration;
 
-    /// Polls the drivers of workers that have lost their thread. Returns the time until the next such
-    /// poll.
+    /// Polls the drivers of workers that have lost their thread. Returns the time until the next
+    /// such poll.
     fn serve_lost_workers(&self) -> Option<Duration>;
 
     /// Returns the number of pollers that have sources but no thread waiting for them.
@@ -197,8 +198,8 @@ impl WatchTarget {
         Some(visit.ask_after())
     }
 
-    /// Takes the target off the list for good (WATCH-2). Waits for a visit in progress, at most until
-    /// `deadline`.
+    /// Takes the target off the list for good (WATCH-2). Waits for a visit in progress, at most
+    /// until `deadline`.
     pub(crate) fn close(self: &Arc<Self>, deadline: Option<Instant>) {
         let mut watchdog = super::lock();
         let mut state = self.lock();
@@ -336,8 +337,8 @@ impl Drop for Visit<'_> {
     }
 }
 
-/// Runs `visit` in the context of the runtime, because it may drop tasks and call user code. A panic of
-/// user code does not end the watch.
+/// Runs `visit` in the context of the runtime, because it may drop tasks and call user code. A
+/// panic of user code does not end the watch.
 fn in_context(scheduler: &dyn Watched, mut visit: impl FnMut()) {
     let config = &scheduler.base().config;
     ROLE.set(WatchdogRole::OnDuty(config.address()));
@@ -408,8 +409,8 @@ fn scan(scheduler: &dyn Watched, schedule: &mut ScanSchedule, now: Instant) {
     schedule.add_scan(now, cpu_time().saturating_sub(before), polls, again_in);
 }
 
-/// Returns the CPU time of the calling thread, which measures the cost of a scan. A hook that blocks
-/// during a scan then does not delay the next scan.
+/// Returns the CPU time of the calling thread, which measures the cost of a scan. A hook that
+/// blocks during a scan then does not delay the next scan.
 fn cpu_time() -> Duration {
     thread_state::cpu_time(current_tid()).unwrap_or_default()
 }

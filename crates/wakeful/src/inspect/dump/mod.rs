@@ -38,10 +38,10 @@ pub use worker::{WorkerDump, WorkerState};
 
 /// A list of all tasks and workers of a runtime, with what each task waits for.
 ///
-/// [`Handle::dump`](crate::runtime::Handle::dump) takes one. Its `Display` prints what is wrong, then
-/// a table of the workers, then the tasks. Up to 20 tasks are printed as a tree, each below its
-/// parent. More tasks are grouped by spawn site and by what they wait for. [`full`](Self::full) lists
-/// each of them, and [`to_json`](Self::to_json) returns the same content for programs.
+/// [`Handle::dump`](crate::runtime::Handle::dump) takes one. Its `Display` prints what is wrong,
+/// then a table of the workers, then the tasks. Up to 20 tasks are printed as a tree, each below
+/// its parent. More tasks are grouped by spawn site and by what they wait for. [`full`](Self::full)
+/// lists each of them, and [`to_json`](Self::to_json) returns the same content for programs.
 ///
 /// # Examples
 ///
@@ -86,8 +86,8 @@ pub struct Dump {
 
 /// Lets code written for tokio await the result of [`Handle::dump`](crate::runtime::Handle::dump).
 ///
-/// In tokio `Handle::dump` returns a future, and programs wrap it in a `timeout`. In wakeful the dump
-/// is complete when the call returns, so the future is ready at once.
+/// In tokio `Handle::dump` returns a future, and programs wrap it in a `timeout`. In wakeful the
+/// dump is complete when the call returns, so the future is ready at once.
 ///
 /// # Examples
 ///

@@ -96,8 +96,8 @@ pub struct TaskTrace<'a> {
 pub enum TaskState {
     /// The task is being polled, by the worker with this index.
     ///
-    /// `None` if the polling thread is not a worker: a thread of the blocking pool, a spare worker, a
-    /// thread in `block_in_place`, or the thread of a `LocalSet`.
+    /// `None` if the polling thread is not a worker: a thread of the blocking pool, a spare worker,
+    /// a thread in `block_in_place`, or the thread of a `LocalSet`.
     Running(Option<usize>),
     /// The task is ready and in a run queue.
     Queued,
@@ -379,9 +379,9 @@ impl TaskDump {
 
     /// Returns the total time of the task's polls, estimated from samples.
     ///
-    /// After some of its checks of timers and I/O, a worker times one poll as a sample of the others.
-    /// The watchdog adds polls of 30 ms or more (60 ms on a current-thread runtime). Zero for the
-    /// future of a `block_on`.
+    /// After some of its checks of timers and I/O, a worker times one poll as a sample of the
+    /// others. The watchdog adds polls of 30 ms or more (60 ms on a current-thread runtime). Zero
+    /// for the future of a `block_on`.
     pub fn busy(&self) -> Duration {
         self.busy
     }

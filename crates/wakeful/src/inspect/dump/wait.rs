@@ -68,8 +68,8 @@ pub struct WaitDump {
 impl WaitDump {
     /// Reads all waits of a record. `poll` returns the stamp of the task's last poll.
     ///
-    /// If each of the task's `wakers` is known to be queued at a resource, the other waits are over:
-    /// their futures were dropped later in the poll that recorded them.
+    /// If each of the task's `wakers` is known to be queued at a resource, the other waits are
+    /// over: their futures were dropped later in the poll that recorded them.
     pub(super) fn read_all(
         record: &WaitRecord,
         poll: impl Fn() -> PollStamp,
@@ -219,9 +219,9 @@ impl WaitDump {
 
     /// Describes the resource, for example `"task 3"`, `"process 42"` or `"in 60 s"`.
     ///
-    /// The text names a task, a descriptor with its addresses, a process, a signal, or the time until a
-    /// timer fires. A resource without a name is shown as `#` and its address. The text is empty if
-    /// there is no resource, as for `yield_now`.
+    /// The text names a task, a descriptor with its addresses, a process, a signal, or the time
+    /// until a timer fires. A resource without a name is shown as `#` and its address. The text is
+    /// empty if there is no resource, as for `yield_now`.
     ///
     /// # Examples
     ///
@@ -295,8 +295,8 @@ impl WaitDump {
 
     /// Returns whether the task last returned `Pending` there in a poll before its last one.
     ///
-    /// The task then waits in a future that is not wakeful's own, or in one that was not polled again,
-    /// for example in a `FuturesUnordered`.
+    /// The task then waits in a future that is not wakeful's own, or in one that was not polled
+    /// again, for example in a `FuturesUnordered`.
     ///
     /// # Examples
     ///

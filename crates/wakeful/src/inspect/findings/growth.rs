@@ -17,8 +17,8 @@ const MANY: usize = 1000;
 const MIN_RISES: u32 = 3;
 /// The minimum length of a watch, in intervals between two samples.
 const MIN_SAMPLES: u32 = 3;
-/// One in this many tasks that the watch began with may have run, and one in this many living tasks may
-/// wait for a descriptor.
+/// One in this many tasks that the watch began with may have run, and one in this many living tasks
+/// may wait for a descriptor.
 const EXCEPTION: usize = 20;
 
 /// The tasks of one site in one walk.

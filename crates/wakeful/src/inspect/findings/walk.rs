@@ -131,8 +131,8 @@ impl Walk {
         walk
     }
 
-    /// Adds the locks that a task waits for, and its wait that may never end. Returns whether the task
-    /// waits for a descriptor.
+    /// Adds the locks that a task waits for, and its wait that may never end. Returns whether the
+    /// task waits for a descriptor.
     fn add_waits(
         &mut self,
         waiter: &Waiter<'_>,

@@ -15,9 +15,10 @@
 //! - `history`: the samples of the last ten minutes.
 //! - `advertise`: passes the URL of a process to `cargo wakeful top`.
 //!
-//! The server only reads, except that it aborts tasks and turns flight recorders on. It polls no task and stops no
-//! worker. Of the locks that workers take, it takes only those of lists, such as the injector's, to count their
-//! entries. It uses std's sockets on threads of its own, so it answers while every worker is blocked.
+//! The server only reads, except that it aborts tasks and turns flight recorders on. It polls no
+//! task and stops no worker. Of the locks that workers take, it takes only those of lists, such as
+//! the injector's, to count their entries. It uses std's sockets on threads of its own, so it
+//! answers while every worker is blocked.
 
 mod access;
 mod advertise;
@@ -43,8 +44,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 /// without which the server answers no request. Pass it only to people who may see the program's
 /// state.
 ///
-/// The environment variable `WAKEFUL_PAGE=1` does the same without a change of the program, and prints
-/// the URL to standard error. `docs/PAGE.md` describes the screens and the JSON API.
+/// The environment variable `WAKEFUL_PAGE=1` does the same without a change of the program, and
+/// prints the URL to standard error. `docs/PAGE.md` describes the screens and the JSON API.
 ///
 /// # Errors
 ///
@@ -97,8 +98,8 @@ impl Options {
 
     /// Sets whether the page may abort tasks.
     ///
-    /// The default is false. With true, the deadlock detector ends no `block_on` whose tasks are in a
-    /// deadlock while the page is served, because an abort could end the wait.
+    /// The default is false. With true, the deadlock detector ends no `block_on` whose tasks are in
+    /// a deadlock while the page is served, because an abort could end the wait.
     ///
     /// # Examples
     ///
@@ -116,8 +117,8 @@ impl Options {
 
     /// Sets the token, for clients that must know it before the program starts, such as Prometheus.
     ///
-    /// The token is a secret of 32 hexadecimal digits, and random by default. The environment variable
-    /// `WAKEFUL_PAGE_TOKEN` sets the token of pages started by `WAKEFUL_PAGE` or
+    /// The token is a secret of 32 hexadecimal digits, and random by default. The environment
+    /// variable `WAKEFUL_PAGE_TOKEN` sets the token of pages started by `WAKEFUL_PAGE` or
     /// [`Builder::page`](crate::runtime::Builder::page).
     ///
     /// # Examples
@@ -140,8 +141,8 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// Returns an error if the address cannot be parsed or bound, if the token is not 32 hexadecimal
-    /// digits, or if no thread can be started.
+    /// Returns an error if the address cannot be parsed or bound, if the token is not 32
+    /// hexadecimal digits, or if no thread can be started.
     ///
     /// # Examples
     ///
@@ -224,8 +225,8 @@ const TOKEN_VARIABLE: &str = "WAKEFUL_PAGE_TOKEN";
 
 /// Starts the page of the process if `WAKEFUL_PAGE` or the builder's `address` asks for one.
 ///
-/// Only the first call with a request starts the page. The URL, or the error, is printed to standard
-/// error once.
+/// Only the first call with a request starts the page. The URL, or the error, is printed to
+/// standard error once.
 pub(crate) fn start_of_process(address: Option<&str>) {
     static VALUE: OnceLock<Option<String>> = OnceLock::new();
     let variable = VALUE.get_or_init(|| {

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 /// A task whose poll has not returned for a long time: it blocks its thread or computes.
 ///
-/// The poll may return later, so the report is always [suspected](super::Certainty::Suspected). Time in
-/// which any thread of the process was ready to run but had no CPU does not count, unless the poll
-/// sleeps. A panicking poll is not reported while its panic hook computes, because the panic is about to
-/// end the poll.
+/// The poll may return later, so the report is always [suspected](super::Certainty::Suspected).
+/// Time in which any thread of the process was ready to run but had no CPU does not count, unless
+/// the poll sleeps. A panicking poll is not reported while its panic hook computes, because the
+/// panic is about to end the poll.
 ///
 /// # Examples
 ///
@@ -110,8 +110,8 @@ impl Blocked {
     /// Returns the system call that the thread was blocked in, with the descriptors that it waits
     /// for.
     ///
-    /// An example is `poll on descriptor 9 (127.0.0.1:40112 to 127.0.0.53:53)`. Returns `None` if the
-    /// thread was computing, or if the kernel does not expose the call.
+    /// An example is `poll on descriptor 9 (127.0.0.1:40112 to 127.0.0.53:53)`. Returns `None` if
+    /// the thread was computing, or if the kernel does not expose the call.
     ///
     /// # Examples
     ///
@@ -140,9 +140,9 @@ impl Blocked {
 
     /// Returns the functions on the thread's stack, innermost first, up to the task's future.
     ///
-    /// If no frame shows the future, because the compiler inlined it or there are no frames, the last
-    /// entry is the name of its type. There are few or no frames if a capture would interrupt the
-    /// thread's system call, or if the system does not allow a capture.
+    /// If no frame shows the future, because the compiler inlined it or there are no frames, the
+    /// last entry is the name of its type. There are few or no frames if a capture would interrupt
+    /// the thread's system call, or if the system does not allow a capture.
     pub fn stack(&self) -> &[String] {
         self.stack.names()
     }

@@ -18,7 +18,8 @@ pub(crate) enum Basis {
     NothingRuns,
     /// Assumed: each resource is still held by the task that acquired it.
     Acquisition,
-    /// Assumed: each resource is still held by the task that acquired it. Some tasks also have exits.
+    /// Assumed: each resource is still held by the task that acquired it. Some tasks also have
+    /// exits.
     Exits,
 }
 
@@ -247,14 +248,14 @@ impl Cycle {
 
 /// Tasks that wait for each other in a cycle of locks, semaphores, full channels, once-cells and joins.
 ///
-/// A deadlock is [proven](Certainty::Proven) if all of its tasks wait for `JoinHandle`s, or if no code
-/// of the process can run any more. Otherwise it is [suspected](Certainty::Suspected): the report
-/// assumes that guards, permits and receivers are still held by the tasks that acquired or last used
-/// them.
+/// A deadlock is [proven](Certainty::Proven) if all of its tasks wait for `JoinHandle`s, or if no
+/// code of the process can run any more. Otherwise it is [suspected](Certainty::Suspected): the
+/// report assumes that guards, permits and receivers are still held by the tasks that acquired or
+/// last used them.
 ///
-/// A task in `select!` or `timeout` can be part of a deadlock. The other branches that the task waits
-/// for are then its [exits](Edge::exits), and the deadlock is reported after two seconds without a
-/// poll.
+/// A task in `select!` or `timeout` can be part of a deadlock. The other branches that the task
+/// waits for are then its [exits](Edge::exits), and the deadlock is reported after two seconds
+/// without a poll.
 ///
 /// # Examples
 ///
@@ -292,12 +293,12 @@ pub struct Deadlock(Cycle);
 
 /// A deadlock in which a resource was granted to a future that its task no longer polls.
 ///
-/// For example, a `select!` borrows a `lock()` future, takes another branch, and the future outlives
-/// the `select!`. The future then neither uses the lock nor releases it.
+/// For example, a `select!` borrows a `lock()` future, takes another branch, and the future
+/// outlives the `select!`. The future then neither uses the lock nor releases it.
 ///
-/// A futurelock is [proven](Certainty::Proven) if no code of the process can run any more. Otherwise it
-/// is [suspected](Certainty::Suspected): the program may have moved the future to another task or
-/// thread.
+/// A futurelock is [proven](Certainty::Proven) if no code of the process can run any more.
+/// Otherwise it is [suspected](Certainty::Suspected): the program may have moved the future to
+/// another task or thread.
 ///
 /// # Examples
 ///

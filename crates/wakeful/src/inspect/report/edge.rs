@@ -92,8 +92,8 @@ impl Edge {
 
     /// Returns whether the holder does not hold the resource, but is queued ahead of the task.
     ///
-    /// Free permits are reserved for the waiter at the head of the queue. For example, a writer that waits
-    /// for readers to finish blocks readers that arrive later.
+    /// Free permits are reserved for the waiter at the head of the queue. For example, a writer
+    /// that waits for readers to finish blocks readers that arrive later.
     ///
     /// # Examples
     ///
@@ -164,8 +164,8 @@ impl Edge {
         self.wait == kind
     }
 
-    /// Writes the wait and the holder of the resource. The spawn site of a holder in `listed` is left out:
-    /// its own entry has it.
+    /// Writes the wait and the holder of the resource. The spawn site of a holder in `listed` is
+    /// left out: its own entry has it.
     pub(super) fn write_wait(
         &self,
         f: &mut fmt::Formatter<'_>,

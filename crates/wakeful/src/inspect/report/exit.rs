@@ -71,8 +71,8 @@ impl Exit {
         Self { reason, remaining, descriptor: None }
     }
 
-    /// Looks up the addresses of the wait's descriptor. This takes system calls, so only exits that are
-    /// reported get it.
+    /// Looks up the addresses of the wait's descriptor. This takes system calls, so only exits that
+    /// are reported get it.
     pub(super) fn describe_descriptor(&mut self) {
         if let ExitReason::Wait { wait, .. } = self.reason
             && wait.kind.is_for_descriptor()
@@ -112,8 +112,8 @@ impl Exit {
         self.remaining
     }
 
-    /// Returns whether the exit probably cancels the wait for the resource, as a time-out or a shutdown
-    /// signal does. Other exits may belong to another branch of the task.
+    /// Returns whether the exit probably cancels the wait for the resource, as a time-out or a
+    /// shutdown signal does. Other exits may belong to another branch of the task.
     pub(crate) fn is_cancellation(&self) -> bool {
         matches!(self.reason, ExitReason::Wait { wait, .. } if wait.kind.is_cancellation())
     }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 /// Many tasks of one spawn site whose number only grows, while the old ones neither run nor end.
 ///
-/// The tasks are [suspected](super::Certainty::Suspected) of being a leak. They may be idle on purpose,
-/// like the tasks of idle connections, or may all end together. Tasks that [may wait
+/// The tasks are [suspected](super::Certainty::Suspected) of being a leak. They may be idle on
+/// purpose, like the tasks of idle connections, or may all end together. Tasks that [may wait
 /// forever](crate::task::may_wait_forever) do not count. A single burst of tasks is not reported.
 ///
 /// # Examples

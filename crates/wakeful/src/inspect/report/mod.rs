@@ -68,8 +68,8 @@ pub(crate) use unobserved_panic::{fatal_panic_text, panic_text};
 /// A bug in the program that the runtime found while running it.
 ///
 /// The `Display` of a report says what happened, to which task, where, and how to fix it. Pass a
-/// function to [`Builder::on_report`](crate::runtime::Builder::on_report) to receive reports; without
-/// one they are printed to stderr.
+/// function to [`Builder::on_report`](crate::runtime::Builder::on_report) to receive reports;
+/// without one they are printed to stderr.
 ///
 /// # Examples
 ///

@@ -15,8 +15,8 @@ use std::time::Duration;
 ///
 /// The holder itself waits for something else, or runs a closure of the blocking pool.
 ///
-/// The report is [suspected](super::Certainty::Suspected): it assumes that the guard or permit is still
-/// held by the task that acquired it, and the holder may still release it. Set the time with
+/// The report is [suspected](super::Certainty::Suspected): it assumes that the guard or permit is
+/// still held by the task that acquired it, and the holder may still release it. Set the time with
 /// [`Builder::report_lasting_after`](crate::runtime::Builder::report_lasting_after).
 ///
 /// # Examples
@@ -130,7 +130,8 @@ impl LastingHolder {
         self.acquired_at
     }
 
-    /// Returns whether the guard or permit is an owned one, so that another task or thread may hold it.
+    /// Returns whether the guard or permit is an owned one, so that another task or thread may hold
+    /// it.
     pub fn may_have_moved(&self) -> bool {
         self.may_have_moved
     }
@@ -173,8 +174,8 @@ impl fmt::Display for LongWait<'_> {
 }
 
 impl SlowHolder {
-    /// Makes a report about a non-empty list of holders, with whether there are others. They have not
-    /// released the resource for `held`.
+    /// Makes a report about a non-empty list of holders, with whether there are others. They have
+    /// not released the resource for `held`.
     pub(crate) fn new(
         (wait, resource_id): (WaitKind, u64),
         (holders, has_others): (Vec<LastingHolder>, bool),
@@ -200,7 +201,8 @@ impl SlowHolder {
         &self.holders
     }
 
-    /// Returns whether there are holders beyond the at most four that [`holders`](Self::holders) lists.
+    /// Returns whether there are holders beyond the at most four that [`holders`](Self::holders)
+    /// lists.
     ///
     /// If true, each listed holder waits for the same lock or semaphore again.
     pub fn has_other_holders(&self) -> bool {

@@ -56,7 +56,8 @@ pub struct SlowShutdown {
 
 /// A task or closure that a shutdown waits for.
 ///
-/// Returned by [`SlowShutdown::tasks`]. The `Display` is one line with the task's state and spawn site.
+/// Returned by [`SlowShutdown::tasks`]. The `Display` is one line with the task's state and spawn
+/// site.
 ///
 /// # Examples
 ///
@@ -192,8 +193,8 @@ impl LateTask {
 
     /// Returns what the thread of the task waits for in a `blocking_…` method or in `block_on`.
     ///
-    /// Returns `None` if the thread is in neither. Its [stack](LateThread::stack) then shows where it
-    /// is.
+    /// Returns `None` if the thread is in neither. Its [stack](LateThread::stack) then shows where
+    /// it is.
     ///
     /// # Examples
     ///
@@ -236,8 +237,8 @@ impl LateThread {
         self.call.as_deref()
     }
 
-    /// Returns the lines of the thread's stack, innermost function first, or of the reason why there is
-    /// none.
+    /// Returns the lines of the thread's stack, innermost function first, or of the reason why
+    /// there is none.
     ///
     /// The stacks of all but the first 16 threads are empty.
     pub fn stack(&self) -> &[String] {

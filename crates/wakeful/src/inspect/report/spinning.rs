@@ -9,10 +9,11 @@ use std::time::Duration;
 
 /// A task that is polled very often, nearly always because it woke itself.
 ///
-/// The task is [suspected](super::Certainty::Suspected) of waiting by polling: the report assumes that the polls do no
-/// work, which wakeful can only partly observe. Tasks that yield with [`yield_now`](crate::task::yield_now) or have
-/// spent their budget are not reported. Neither are tasks whose polls take more than 200 ns on average (2 µs in a
-/// debug build), or change the variables of their future.
+/// The task is [suspected](super::Certainty::Suspected) of waiting by polling: the report assumes
+/// that the polls do no work, which wakeful can only partly observe. Tasks that yield with
+/// [`yield_now`](crate::task::yield_now) or have spent their budget are not reported. Neither are
+/// tasks whose polls take more than 200 ns on average (2 µs in a debug build), or change the
+/// variables of their future.
 ///
 /// # Examples
 ///

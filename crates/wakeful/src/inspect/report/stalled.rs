@@ -86,7 +86,8 @@ pub(crate) enum StallCause {
     Barrier { arrived: u64, of: u64, made_at: Option<&'static Location<'static>> },
     /// More permits are wanted than the semaphore ever had.
     Permits { wanted: u64, ever: u64 },
-    /// The only sender is kept by the waiting task, or by the task `by`, which joins the waiting task.
+    /// The only sender is kept by the waiting task, or by the task `by`, which joins the waiting
+    /// task.
     KeptSender { by: Option<TaskInfo>, made_at: Option<&'static Location<'static>> },
     /// The channel is full, and the waiting task received from it last.
     OwnReceiver {
@@ -134,8 +135,8 @@ impl Stalled {
 
     /// Returns the two amounts that don't match.
     ///
-    /// For a barrier they are the number of arrived tasks and the size of a round. For a semaphore they
-    /// are the wanted permits and the most permits that it ever had.
+    /// For a barrier they are the number of arrived tasks and the size of a round. For a semaphore
+    /// they are the wanted permits and the most permits that it ever had.
     pub fn amounts(&self) -> Option<(u64, u64)> {
         match self.cause {
             StallCause::Barrier { arrived, of, .. } => Some((arrived, of)),
@@ -155,7 +156,8 @@ impl Stalled {
         }
     }
 
-    /// Returns the task that keeps the only sender and joins the waiting task, if it is another task.
+    /// Returns the task that keeps the only sender and joins the waiting task, if it is another
+    /// task.
     pub fn kept_by(&self) -> Option<&TaskInfo> {
         match &self.cause {
             StallCause::KeptSender { by, .. } => by.as_ref(),

@@ -89,7 +89,8 @@ impl WaitEdge {
 }
 
 impl Node {
-    /// Observes a waiter at the time `now` of the runtime's clock. Returns `None` if it does not wait.
+    /// Observes a waiter at the time `now` of the runtime's clock. Returns `None` if it does not
+    /// wait.
     pub(super) fn observe(waiter: Waiter, now: Duration) -> Option<Self> {
         let polls = waiter.polls();
         let poll_number = match &waiter {
@@ -168,8 +169,9 @@ impl Node {
         (!edges.is_empty() && !may_pass).then_some((edges, exits, waited))
     }
 
-    /// Returns the exits, which account for the wakers that are in no wait list of a resource. Returns
-    /// `None` if the node waits for a resource that is not linked, or for a timer that has fired.
+    /// Returns the exits, which account for the wakers that are in no wait list of a resource.
+    /// Returns `None` if the node waits for a resource that is not linked, or for a timer that has
+    /// fired.
     fn read_exits(&self, waits: &[RecordedWait], wakers: u64, now: Duration) -> Option<Vec<Exit>> {
         let poll = self.waiter.poll_stamp();
         let is_current = |it: &&RecordedWait| it.link == Link::None && it.poll.same_poll(poll);

@@ -1,6 +1,6 @@
 // The connection to the program: requests, actions and the live stream.
 
-/** An answer that is not a success; `status` 0 means that the program did not answer. */
+/** The error for a failed request; `status` 0 means that the program did not respond. */
 class ApiError extends Error {
   constructor(status, message) {
     super(message);

@@ -152,7 +152,7 @@ document.addEventListener('themechange', drawTheme);
 drawTheme();
 
 keys.install({ screen: () => current?.screen, lastTask: () => lastTask, pause: () => live.togglePause() });
-// The program begins to answer while the screen is built.
+// The program starts to respond while the screen is built.
 live.listeners.push(tick);
 live.start();
 router.start(dispatch);

@@ -9,7 +9,7 @@ const TOP = 5;
 const ARROWS_MOST = 250;
 const SIGNS = { spawn: '▾', wake: '●', steal: '◆', report: '!' };
 
-/** The words for a poll: its letter, its task, its name. */
+/** The label of a poll: its letter, its task, its name. */
 export function labelOf(model, slice) {
   const name = model.tasks[slice.task]?.name;
   const task = slice.task === null ? 'block_on' : `task ${slice.task}`;
@@ -18,7 +18,7 @@ export function labelOf(model, slice) {
 
 /**
  * Makes the painter of a canvas. Its `scene` is `{model, view, chosen, hover, lit}`: the recording, the times
- * that are seen, the chosen slice, the slice below the pointer, and the spawn site that is shown alone.
+ * that are visible, the chosen slice, the slice below the pointer, and the spawn site shown alone.
  */
 export function createPainter(canvas) {
   let scene = null;
@@ -121,14 +121,14 @@ export function createPainter(canvas) {
         context.fillStyle = colours.line;
         if (right - left >= 1) context.fillRect(left, top + barHeight / 2 - 1, right - left, 2);
       } else if (right > drawnTo) {
-        // A poll inside a pixel that is painted already is not seen.
+        // A poll inside a pixel that is painted already is not visible.
         drawSlice(slice, top);
         drawnTo = Math.max(right, left + 1);
       }
     }
   }
 
-  /** Draws many polls as what they are together: the share of each site in every two pixels. */
+  /** Draws many polls in aggregate: the share of each site in every two pixels. */
   function drawShares(row, first, end, top) {
     const { from, to } = scene.view;
     const columns = Math.ceil(plotWidth() / 2);
@@ -150,7 +150,7 @@ export function createPainter(canvas) {
       for (let series = 0; series <= SERIES; series++) {
         const share = shares[column * (SERIES + 1) + series] / perColumn;
         if (share <= 0) continue;
-        // A small share is still seen.
+        // A small share stays visible.
         const high = Math.min(bottom - top, Math.max(2, barHeight * share));
         context.fillStyle = colours.series[series];
         context.fillRect(GUTTER + column * 2, bottom - high, 2, high);
@@ -176,7 +176,7 @@ export function createPainter(canvas) {
     context.textAlign = 'left';
   }
 
-  /** Says whether a row has too many slices to draw them apart; then all rows are drawn as shares. */
+  /** Returns whether a row has too many slices to draw individually; then all rows are drawn as shares. */
   function isCrowded() {
     const { from, to } = scene.view;
     return scene.model.rows.some(({ slices }) => lowerBound(slices, to) - lowerBound(slices, from) > plotWidth() / 2);
@@ -187,7 +187,7 @@ export function createPainter(canvas) {
     context.fillStyle = colours.line;
     context.fillRect(0, RULER + (index + 1) * rowHeight - 1, width, 1);
     let first = lowerBound(row.slices, scene.view.from);
-    // The slices before may reach into the view.
+    // Earlier slices may reach into the view.
     while (first > 0 && row.slices[first - 1].at + row.slices[first - 1].took > scene.view.from) first--;
     const end = lowerBound(row.slices, scene.view.to);
     if (isCrowded()) drawShares(row, first, end, top);
@@ -224,7 +224,7 @@ export function createPainter(canvas) {
     context.globalAlpha = 1;
   }
 
-  /** Draws the arrows from wake-ups to polls. If they are too many, only those of the chosen poll. */
+  /** Draws the arrows from wake-ups to polls; if there are too many, only those of the chosen poll. */
   function drawArrows() {
     const { model, view, lit } = scene;
     const focus = scene.hover || scene.chosen;
@@ -265,7 +265,7 @@ export function createPainter(canvas) {
       context.restore();
     },
 
-    /** Where in the view a pointer is, from 0 to 1. */
+    /** The position of a pointer in the view, from 0 to 1. */
     shareAt: (event) =>
       Math.max(0, Math.min(1, (event.clientX - canvas.getBoundingClientRect().left - GUTTER) / plotWidth())),
 

@@ -20,7 +20,7 @@ function byTask(f) {
     if (!rows.has(key)) rows.set(key, { task: p.task, sites: [] });
     rows.get(key).sites.push(p);
   }
-  // What a task has acquired comes before what it waits for.
+  // Acquired resources come before those that the task waits for.
   const order = ({ what }) => (what.startsWith('wait') ? 1 : 0);
   for (const { sites } of rows.values()) sites.sort((a, b) => order(a) - order(b));
   return [...rows.values()];

@@ -7,7 +7,7 @@ const isNumber = (n) => typeof n === 'number' && Number.isFinite(n);
 /** Three significant digits. */
 const digits = (n) => (n >= 99.95 ? grouped.format(n) : n >= 9.995 ? n.toFixed(1) : n.toFixed(2));
 
-/** What stands where a value is not known. */
+/** The placeholder for an unknown value. */
 const NONE = '–';
 
 /** A whole number with thousands separators. */
@@ -41,7 +41,7 @@ export function ms(value) {
 /** A duration in µs as text. */
 export const us = (value) => ms(isNumber(value) ? value / 1000 : null);
 
-/** A time in µs on an axis with ticks `step` µs apart: as many decimals as tell two ticks apart. */
+/** A time in µs on an axis with ticks `step` µs apart: with enough decimals to distinguish two ticks. */
 export function timeAt(at, step) {
   const [size, unit] = [[1e6, 's'], [1e3, 'ms']].find(([size]) => Math.max(at, step) >= size) || [1, 'µs'];
   return `${(at / size).toFixed(Math.max(0, Math.ceil(-Math.log10(step / size) - 1e-9)))}${THIN}${unit}`;
@@ -88,7 +88,7 @@ export function shortSite(site, most = 40) {
 /** A quoted name, cut where it would fill the line; the `title` has all of it. */
 const quoted = (name) => (name ? ` "${name.length > 60 ? `${name.slice(0, 59)}…` : name}"` : '');
 
-/** The words for a task: `task 7 "reader"`, or `block_on "main"`. */
+/** The label of a task: `task 7 "reader"`, or `block_on "main"`. */
 export const taskName = (task) =>
   (task.id === null || task.id === undefined ? 'block_on' : `task ${task.id}`) + quoted(task.name);
 
@@ -102,7 +102,7 @@ export function median(values) {
 }
 
 /**
- * Says whether a value stands out among its peers: at least four times their median.
+ * Returns whether a value stands out among its peers: at least four times their median.
  * Relative to the program, so that no fixed limit is needed. Needs three peers.
  */
 export function standsOut(value, peers) {

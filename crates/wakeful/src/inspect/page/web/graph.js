@@ -1,7 +1,7 @@
 // The graph of which task waits for which resource, held by which task.
 //
-// A cycle stands on a ring, so that it is seen at once. Nodes that lead to it stand in layers before it, nodes
-// behind it in layers after it. Without a cycle, the task of the screen is the middle. On narrow screens the
+// A cycle is drawn as a ring, so that it is seen at once. Nodes that lead to it are in layers before it, nodes
+// behind it in layers after it. Without a cycle, the task of the screen is in the middle. On narrow screens the
 // layers are rows, otherwise columns.
 
 import { h, keyed, setAttr, setText, svg } from './dom.js';
@@ -213,7 +213,7 @@ function draw(graph, focus, isNarrow, runtime) {
   return picture;
 }
 
-/** The graph with its list in words. `update(graph, focus, runtime)` redraws only if the graph is another. */
+/** The graph with its list in words. `update(graph, focus, runtime)` redraws only if the graph has changed. */
 export function waitGraph() {
   const box = h('div', { class: 'graph' });
   const list = h('ol', { class: 'chain' });

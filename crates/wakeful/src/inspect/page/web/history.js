@@ -1,4 +1,4 @@
-// The ring of samples that the program keeps, one a second, also from before the page was opened.
+// The ring of samples that the program keeps, one a second, including samples from before the page was opened.
 
 import { get, single } from './api.js';
 

@@ -77,7 +77,7 @@ export function install({ screen, lastTask, pause }) {
   });
 }
 
-/** Moves focus through the elements marked `data-item` below `root`: the way of screens without a table. */
+/** Moves focus through the elements marked `data-item` below `root`: for screens without a table. */
 export function moveItems(root, event) {
   const step = { j: 1, k: -1 }[event.key];
   if (!step) return false;

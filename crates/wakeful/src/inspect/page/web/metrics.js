@@ -11,7 +11,7 @@ import { amend } from './router.js';
 const mean = (list) => (list?.length ? list.reduce((sum, n) => sum + n, 0) / list.length : null);
 const zero = (value) => value ?? 0;
 
-/** The charts: title, format, what the value is, how to read it from a sample, the top of its scale. */
+/** The charts: title, format, meaning of the value, how to read it from a sample, top of its scale. */
 const CHARTS = [
   ['Workers busy', percent, 'share of time in polls, mean of workers', (s) => mean(s.busy), 1],
   ['Polls', perSecond, 'polls of tasks per second', (s) => s.polls],

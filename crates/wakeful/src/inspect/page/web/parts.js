@@ -55,10 +55,10 @@ export function groupLink(at, runtime, most) {
   return node;
 }
 
-/** The words for the runtime of a group or a resource, if there are several. */
+/** The label of the runtime of a group or a resource, if there are several runtimes. */
 export const ofRuntime = (runtime, overview) => (overview?.runtimes.length > 1 ? ` runtime ${runtime}` : '');
 
-/** Says whether a resource is known by its site alone: timers of one site count as one. */
+/** Returns whether a resource is identified by its site alone: timers of one site count as one. */
 const isBySite = ({ kind, id }) => !id || kind === 'sleep' || kind === 'timeout';
 
 /** Names a resource across updates. */
@@ -104,7 +104,7 @@ export function stateMark(task) {
   return node;
 }
 
-/** Who holds what a task waits for: links, with where each acquired it. */
+/** The holders of what a task waits for: links, each with the site where it was acquired. */
 export function holders(list, others) {
   const node = h('div', { class: 'holders' });
   node.update = (list, others) => {
@@ -201,7 +201,7 @@ export function waitLine(waits) {
   return `${phrase}${holder ? ` held by ${taskName(holder)},` : ''}${first.resource ? (holder || first.resource.startsWith('#') ? ' ' : ', ') + first.resource : ''}${more}`;
 }
 
-/** What would be here, and how to get it. */
+/** An empty state: what would be shown here, and how to get it. */
 export const empty = (title, text) =>
   h('div', { class: 'empty' }, h('p', { class: 'empty-title', text: title }), h('p', { text }));
 
@@ -214,7 +214,7 @@ export function section(title, ...children) {
   return node;
 }
 
-/** A row of buttons of which one is chosen. */
+/** A row of buttons, one of which is chosen. */
 export function choice(label, options, chosen) {
   const node = h('div', { class: 'choice', role: 'group', 'aria-label': label });
   for (const [value, text] of options) {
@@ -244,5 +244,5 @@ export function select(label, changed) {
   return node;
 }
 
-/** The words for a runtime. */
+/** The label of a runtime. */
 export const runtimeName = (runtime) => `runtime ${runtime.id}${runtime.name ? ` "${runtime.name}"` : ''}`;

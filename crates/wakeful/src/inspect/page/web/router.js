@@ -1,6 +1,6 @@
 // Routes: the whole view is in the URL's hash, as in `#/tasks?q=reader&sort=busy`.
 
-/** Takes a hash apart. */
+/** Parses a hash. */
 export function parse(hash) {
   const raw = hash.startsWith('#/') ? hash.slice(2) : 'now';
   const cut = raw.indexOf('?');
@@ -49,7 +49,7 @@ export function amend(changes, push = false) {
   dispatch();
 }
 
-/** Changes parameters without telling the screen, which already shows them. */
+/** Changes parameters without notifying the screen, which already shows them. */
 export function note(changes) {
   const { path, params } = parse(location.hash);
   const hash = link(path.join('/'), { ...Object.fromEntries(params), ...changes });

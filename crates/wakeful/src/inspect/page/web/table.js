@@ -1,7 +1,7 @@
-// A table of any length: only the rows that are seen exist as elements, and rows come page by page.
+// A table of any length: only visible rows exist as elements, and rows are loaded page by page.
 //
 // A source has `total()`, `row(i)`, `ensure(first, last)`, `refresh()` and `close()`, and calls
-// `source.changed()` when it has other rows. `paged` is the source for lists that the program pages.
+// `source.changed()` when its rows have changed. `paged` is the source for lists that the program pages.
 
 import { single } from './api.js';
 import { h, setAttr, setText, show } from './dom.js';
@@ -52,12 +52,12 @@ export function paged(load) {
         }
       }
     },
-    /** Reads the rows that are seen once more; the others are forgotten. */
+    /** Reloads the visible rows; the others are forgotten. */
     refresh() {
       for (const i of rows.keys()) if (i < wanted[0] - MOST || i > wanted[1] + MOST) rows.delete(i);
       loader.run();
     },
-    /** Starts over, because a filter or the order has changed. The old rows stay until others are there. */
+    /** Starts over, because a filter or the order has changed. The old rows stay until the new ones arrive. */
     restart(first = 0) {
       isStale = true;
       wanted = [first, first + PAGE * 2];
@@ -222,7 +222,7 @@ export function createTable({
     grid: el,
     draw: soon,
     selectedRow: () => source.row(selected),
-    /** Chooses the row with this key as soon as it is seen. */
+    /** Selects the row with this key as soon as it is visible. */
     want(key) {
       selectedKey = key;
     },
@@ -271,7 +271,7 @@ export function createTable({
       }
       return false;
     },
-    /** Takes over what the source has now. */
+    /** Applies the current state of the source. */
     changed() {
       if (!isRestored) {
         isRestored = true;

@@ -1,4 +1,4 @@
-// Screen "Task": everything that is known about one task, or how it ended.
+// Screen "Task": all that is known about one task, or how it ended.
 
 import { get, post, single } from './api.js';
 import { h, keyed, setAttr, setText, show } from './dom.js';

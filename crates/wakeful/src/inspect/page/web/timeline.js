@@ -13,11 +13,11 @@ const SHORTEST = 2;
 const SIGNS =
   'Where polls are too many to be drawn apart, the height is the share of time in polls. Zoom in with the wheel to see each poll, with its letter, and ▾ spawns, ● wake-ups, ◆ steals, ! reports below. Thin lines are sleep; arrows lead from a wake-up to the poll that follows it.';
 
-/** The words for a row. */
+/** The label of a row. */
 const rowName = (model, row) =>
   model.rows[row].name + (model.hasRuntimes ? ` of runtime ${model.rows[row].runtime}` : '');
 
-/** The words about the wake-up before a poll. */
+/** The text about the wake-up before a poll. */
 function wokenText(model, slice) {
   const wake = slice.wokenBy;
   return wake ? `woken ${us(slice.at - wake.at)} before, by ${rowName(model, wake.row)}` : '';

@@ -15,7 +15,7 @@ export function lowerBound(items, at) {
   return low;
 }
 
-/** Builds the model of what `/api/v1/trace` returns. Times are in µs from the first event of the recording. */
+/** Builds the model from the response of `/api/v1/trace`. Times are in µs from the first event of the recording. */
 export function build(trace) {
   // A row of other threads or of reports is shown if it has events.
   const isUsed = new Set(trace.events.map(([row]) => row));

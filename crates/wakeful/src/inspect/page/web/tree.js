@@ -5,7 +5,7 @@ import { taskKey } from './format.js';
 
 const STEP = 100;
 
-/** `runtimes()` lists the runtimes to show; `opened` is the set of open branches, `toggled()` is told of changes. */
+/** `runtimes()` lists the runtimes to show; `opened` is the set of open branches, `toggled()` is called after changes. */
 export function treeSource({ runtimes, opened, toggled }) {
   const root = { key: 'root', children: [], total: 0, isOpen: true };
   let flat = null;
@@ -58,7 +58,7 @@ export function treeSource({ runtimes, opened, toggled }) {
         const known = old.get(fresh.key);
         return known ? Object.assign(known, { task, total: known.loaded ? known.total : task.children }) : fresh;
       });
-      // A tree with one root begins open.
+      // A tree with one root starts open.
       if (isRuntime && !node.seen && node.children.length === 1) opened.add(node.children[0].key);
       node.seen = true;
       for (const child of node.children)
@@ -122,7 +122,7 @@ export function treeSource({ runtimes, opened, toggled }) {
   return Object.assign(source, {
     total: () => (flat ? flat.length : null),
     row: (i) => flat?.[i],
-    /** Loads what "more" rows stand for as soon as they are seen. */
+    /** Loads the rows behind a "more" row as soon as it is visible. */
     ensure(first, last) {
       if (!flat) {
         if (!running) refresh();
