@@ -50,8 +50,8 @@ pub(super) struct Descriptor {
     has_cursor: bool,
     /// Whether every write waits for the disk (`O_SYNC`, `O_DSYNC`).
     writes_through: bool,
-    /// Whether other descriptors may move the cursor. io_uring reads and updates the cursor in two
-    /// steps, a system call does so atomically. So only system calls may use a shared cursor.
+    /// Whether other descriptors may move the cursor. Only system calls may use such a cursor: they
+    /// read and update it atomically, io_uring in two steps.
     shares_cursor: AtomicBool,
     /// Set if several of our descriptors share the cursor (CURSOR-1).
     cursor_lock: OnceLock<Arc<RwLock<()>>>,

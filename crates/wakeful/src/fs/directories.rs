@@ -14,7 +14,7 @@ use std::path::Path;
 ///
 /// # Panics
 ///
-/// The future panics if it is polled outside of a runtime.
+/// The future panics if polled outside of a runtime.
 ///
 /// # Cancel safety
 ///
@@ -48,7 +48,7 @@ pub fn remove_dir(path: impl AsRef<Path>) -> impl Future<Output = io::Result<()>
 ///
 /// # Panics
 ///
-/// The future panics if it is polled outside of a runtime.
+/// The future panics if polled outside of a runtime.
 ///
 /// # Cancel safety
 ///
@@ -85,7 +85,7 @@ pub fn remove_dir_all(path: impl AsRef<Path>) -> impl Future<Output = io::Result
 ///
 /// # Panics
 ///
-/// The future panics if it is polled outside of a runtime.
+/// The future panics if polled outside of a runtime.
 ///
 /// # Cancel safety
 ///
@@ -127,7 +127,7 @@ pub(super) async fn create_dir_with_mode(
 ///
 /// # Panics
 ///
-/// The future panics if it is polled outside of a runtime.
+/// The future panics if polled outside of a runtime.
 ///
 /// # Cancel safety
 ///

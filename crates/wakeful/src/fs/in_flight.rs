@@ -74,7 +74,7 @@ pub(super) fn ensure_ring_is_driven(runtime: &RuntimeRef) {
 ///
 /// # Panics
 ///
-/// Panics outside of a runtime.
+/// Panics if called outside of a runtime.
 #[track_caller]
 pub(super) fn start<T: Operation>(operation: T) -> Arc<InFlightOp<T>> {
     let runtime = match context::runtime_ref() {

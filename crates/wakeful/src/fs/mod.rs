@@ -58,7 +58,7 @@
 //!
 //! Once started, a change to an open file or to a single path always completes. The runtime never
 //! loses data that a write has accepted. If the future is dropped or the runtime shuts down, a file
-//! may stay unopened, and a function that takes several steps on the blocking pool may not run.
+//! may stay unopened. A function that takes several steps on the blocking pool may not run.
 //!
 //! # Errors
 //!

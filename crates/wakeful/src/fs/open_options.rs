@@ -279,7 +279,7 @@ impl OpenOptions {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled outside of a runtime.
+    /// The future panics if polled outside of a runtime.
     ///
     /// # Cancel safety
     ///

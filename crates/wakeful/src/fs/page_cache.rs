@@ -31,7 +31,7 @@ pub(super) const CURSOR: u64 = u64::MAX;
 ///
 /// # Panics
 ///
-/// Panics outside of a runtime.
+/// Panics if called outside of a runtime.
 #[track_caller]
 #[inline]
 pub(super) fn check_inline_allowed() -> io::Result<bool> {

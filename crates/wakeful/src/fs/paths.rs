@@ -51,7 +51,7 @@ pub(super) async fn on_pool<R: Send + 'static>(
 ///
 /// # Panics
 ///
-/// The future panics if it is polled outside of a runtime.
+/// The future panics if polled outside of a runtime.
 ///
 /// # Cancel safety
 ///
@@ -80,7 +80,7 @@ pub fn metadata(path: impl AsRef<Path>) -> impl Future<Output = io::Result<Metad
 ///
 /// # Panics
 ///
-/// The future panics if it is polled outside of a runtime.
+/// The future panics if polled outside of a runtime.
 ///
 /// # Cancel safety
 ///
@@ -130,7 +130,7 @@ pub(super) async fn stat(path: impl AsRef<Path>, follow: bool, site: Site) -> io
 ///
 /// # Panics
 ///
-/// The future panics if it is polled outside of a runtime.
+/// The future panics if polled outside of a runtime.
 ///
 /// # Cancel safety
 ///
@@ -176,7 +176,7 @@ pub fn try_exists(path: impl AsRef<Path>) -> impl Future<Output = io::Result<boo
 ///
 /// # Panics
 ///
-/// The future panics if it is polled outside of a runtime.
+/// The future panics if polled outside of a runtime.
 ///
 /// # Cancel safety
 ///
@@ -207,7 +207,7 @@ pub fn canonicalize(path: impl AsRef<Path>) -> impl Future<Output = io::Result<P
 ///
 /// # Panics
 ///
-/// The future panics if it is polled outside of a runtime.
+/// The future panics if polled outside of a runtime.
 ///
 /// # Cancel safety
 ///
@@ -240,7 +240,7 @@ pub fn read_link(path: impl AsRef<Path>) -> impl Future<Output = io::Result<Path
 ///
 /// # Panics
 ///
-/// The future panics if it is polled outside of a runtime.
+/// The future panics if polled outside of a runtime.
 ///
 /// # Cancel safety
 ///
@@ -282,7 +282,7 @@ pub fn set_permissions(
 ///
 /// # Panics
 ///
-/// The future panics if it is polled outside of a runtime.
+/// The future panics if polled outside of a runtime.
 ///
 /// # Cancel safety
 ///
@@ -317,7 +317,7 @@ pub fn remove_file(path: impl AsRef<Path>) -> impl Future<Output = io::Result<()
 ///
 /// # Panics
 ///
-/// The future panics if it is polled outside of a runtime.
+/// The future panics if polled outside of a runtime.
 ///
 /// # Cancel safety
 ///
@@ -358,7 +358,7 @@ pub fn rename(
 ///
 /// # Panics
 ///
-/// The future panics if it is polled outside of a runtime.
+/// The future panics if polled outside of a runtime.
 ///
 /// # Cancel safety
 ///
@@ -396,7 +396,7 @@ pub fn hard_link(
 ///
 /// # Panics
 ///
-/// The future panics if it is polled outside of a runtime.
+/// The future panics if polled outside of a runtime.
 ///
 /// # Cancel safety
 ///

@@ -32,7 +32,7 @@ const BATCH_SIZE: usize = 128;
 ///
 /// # Panics
 ///
-/// The future panics if it is polled outside of a runtime.
+/// The future panics if polled outside of a runtime.
 ///
 /// # Cancel safety
 ///
@@ -314,7 +314,7 @@ impl DirEntry {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled outside of a runtime.
+    /// The future panics if polled outside of a runtime.
     ///
     /// # Cancel safety
     ///
@@ -357,8 +357,8 @@ impl DirEntry {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled outside of a runtime and the type was not returned with
-    /// the name.
+    /// The future panics if polled outside of a runtime and the type was not returned with the
+    /// name.
     ///
     /// # Cancel safety
     ///

@@ -30,7 +30,7 @@ const MAX_READ: usize = 2 * 1024 * 1024;
 ///
 /// # Panics
 ///
-/// The future panics if it is polled outside of a runtime.
+/// The future panics if polled outside of a runtime.
 ///
 /// # Cancel safety
 ///
@@ -73,7 +73,7 @@ pub fn read(path: impl AsRef<Path>) -> impl Future<Output = io::Result<Vec<u8>>>
 ///
 /// # Panics
 ///
-/// The future panics if it is polled outside of a runtime.
+/// The future panics if polled outside of a runtime.
 ///
 /// # Cancel safety
 ///
@@ -208,7 +208,7 @@ async fn read_to_end(
 ///
 /// # Panics
 ///
-/// The future panics if it is polled outside of a runtime.
+/// The future panics if polled outside of a runtime.
 ///
 /// # Cancel safety
 ///
@@ -258,7 +258,7 @@ impl Operation for WriteWhole {
     }
 }
 
-/// Copies the contents and permissions of a file, and returns the number of bytes copied.
+/// Copies the contents and permissions of a file and returns the number of bytes copied.
 ///
 /// An existing file at `to` is overwritten. If the file system supports reflinks, the copy shares
 /// its disk blocks with the original.
@@ -269,7 +269,7 @@ impl Operation for WriteWhole {
 ///
 /// # Panics
 ///
-/// The future panics if it is polled outside of a runtime.
+/// The future panics if polled outside of a runtime.
 ///
 /// # Cancel safety
 ///

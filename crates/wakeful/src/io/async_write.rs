@@ -53,7 +53,7 @@ use std::task::{Context, Poll};
 /// # }
 /// ```
 pub trait AsyncWrite {
-    /// Polls a write from the front of `buf`, and returns the number of accepted bytes.
+    /// Polls a write from the front of `buf` and returns the number of accepted bytes.
     ///
     /// Accepted bytes may still be in a buffer of the writer; [`poll_flush`](Self::poll_flush)
     /// waits until they have left it. A result of 0 for a nonempty `buf` means that the writer

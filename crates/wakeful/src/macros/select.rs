@@ -21,7 +21,7 @@
 //!
 //! The lists are in `list.rs`, the polling is in `select_future.rs`.
 
-/// Waits for several futures concurrently, and runs the handler of the first that is ready.
+/// Waits for several futures concurrently and runs the handler of the first that is ready.
 ///
 /// ```text
 /// select! {

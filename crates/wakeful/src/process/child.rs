@@ -50,7 +50,7 @@ impl Child {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled.
+    /// Panics if called outside of a runtime with I/O enabled.
     #[track_caller]
     pub(super) fn new(mut child: std::process::Child, kill_on_drop: bool) -> io::Result<Self> {
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());

@@ -107,7 +107,7 @@ macro_rules! ends {
             ///
             /// # Panics
             ///
-            /// Panics outside of a runtime with I/O enabled; see
+            /// Panics if called outside of a runtime with I/O enabled; see
             /// [`enable_io`](crate::runtime::Builder::enable_io).
             ///
             /// # Examples

@@ -44,7 +44,7 @@ impl ExitNotifier {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled.
+    /// Panics if called outside of a runtime with I/O enabled.
     #[track_caller]
     fn for_child(child: &Child) -> io::Result<Self> {
         match pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
@@ -102,7 +102,7 @@ impl RunningChild {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled.
+    /// Panics if called outside of a runtime with I/O enabled.
     #[track_caller]
     pub(super) fn new(child: Child, kill_on_drop: bool) -> io::Result<Self> {
         match ExitNotifier::for_child(&child) {

@@ -58,7 +58,7 @@ impl SignalDriver {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled.
+    /// Panics if called outside of a runtime with I/O enabled.
     #[track_caller]
     pub(super) fn current() -> io::Result<Arc<SignalDriver>> {
         let runtime = runtime_ref_with_io();

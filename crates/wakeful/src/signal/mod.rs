@@ -52,7 +52,7 @@ use std::panic::Location;
 ///
 /// # Panics
 ///
-/// The future panics if it is polled outside of a runtime with I/O enabled; see
+/// The future panics if polled outside of a runtime with I/O enabled; see
 /// [`enable_io`](crate::runtime::Builder::enable_io).
 ///
 /// # Cancel safety

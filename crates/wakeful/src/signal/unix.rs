@@ -153,7 +153,7 @@ impl RefUnwindSafe for Signal {}
 ///
 /// # Panics
 ///
-/// Panics outside of a runtime with I/O enabled; see
+/// Panics if called outside of a runtime with I/O enabled; see
 /// [`enable_io`](crate::runtime::Builder::enable_io).
 ///
 /// # Examples

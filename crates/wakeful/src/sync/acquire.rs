@@ -45,7 +45,7 @@ impl PermitRequest {
         self.requested
     }
 
-    /// Polls for the permits, and returns where the task is recorded as an owner. `permits` is the
+    /// Polls for the permits and returns where the task is recorded as an owner. `permits` is the
     /// same in every call.
     #[inline(always)]
     pub(super) fn poll(
@@ -149,7 +149,7 @@ impl PermitRequest {
         }
     }
 
-    /// Leaves the wait list, and releases permits that were granted and not yet accepted.
+    /// Leaves the wait list and releases permits that were granted and not yet accepted.
     #[inline]
     pub(super) fn cancel(self: Pin<&mut Self>, permits: &RawSemaphore) {
         let this = self.project();

@@ -295,8 +295,8 @@ mod tests {
         Owner { task, site: Some(Location::caller()), granted_unpolled: false }
     }
 
-    /// Copies the owners to a resource record, and returns the recorded names and whether all
-    /// owners are known.
+    /// Copies the owners to a resource record and returns the recorded names and whether all owners
+    /// are known.
     fn published(owners: &PermitOwners, has_first: bool, state: &ListState) -> (Vec<u64>, bool) {
         let names = OwnerTable::none();
         owners.publish(has_first, state, &names);

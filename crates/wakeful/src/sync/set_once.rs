@@ -141,7 +141,7 @@ impl<T> SetOnce<T> {
         self.slot.get()
     }
 
-    /// Sets the value, and wakes all tasks that wait for it.
+    /// Sets the value and wakes all tasks that wait for it.
     ///
     /// # Errors
     ///

@@ -21,7 +21,7 @@ use std::time::Duration;
 ///
 /// # Panics
 ///
-/// Panics outside of a current-thread runtime, and if the clock is already paused.
+/// Panics if called outside of a current-thread runtime, or if the clock is already paused.
 ///
 /// # Examples
 ///
@@ -47,7 +47,7 @@ pub fn pause() {
 ///
 /// # Panics
 ///
-/// Panics outside of a current-thread runtime, and if the clock is not paused.
+/// Panics if called outside of a current-thread runtime, or if the clock is not paused.
 ///
 /// # Examples
 ///
@@ -82,7 +82,7 @@ pub fn resume() {
 ///
 /// # Panics
 ///
-/// Panics outside of a current-thread runtime, and if the clock is not paused.
+/// Panics if called outside of a current-thread runtime, or if the clock is not paused.
 ///
 /// # Cancel safety
 ///

@@ -14,7 +14,7 @@ use std::time::Duration;
 ///
 /// # Panics
 ///
-/// Panics if `period` is zero, and outside of a runtime with timers enabled; see
+/// Panics if `period` is zero, or if called outside of a runtime with timers enabled; see
 /// [`enable_time`](crate::runtime::Builder::enable_time).
 ///
 /// # Examples
@@ -42,7 +42,7 @@ pub fn interval(period: Duration) -> Interval {
 ///
 /// # Panics
 ///
-/// Panics if `period` is zero, and outside of a runtime with timers enabled; see
+/// Panics if `period` is zero, or if called outside of a runtime with timers enabled; see
 /// [`enable_time`](crate::runtime::Builder::enable_time).
 ///
 /// # Examples

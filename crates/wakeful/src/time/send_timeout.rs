@@ -21,7 +21,7 @@ impl<T> Sender<T> {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled outside of a runtime with timers enabled; see
+    /// The future panics if polled outside of a runtime with timers enabled; see
     /// [`enable_time`](crate::runtime::Builder::enable_time).
     ///
     /// # Examples

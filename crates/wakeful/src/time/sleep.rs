@@ -24,7 +24,7 @@ use std::time::Duration;
 ///
 /// # Panics
 ///
-/// Panics outside of a runtime with timers enabled; see
+/// Panics if called outside of a runtime with timers enabled; see
 /// [`enable_time`](crate::runtime::Builder::enable_time).
 ///
 /// # Examples
@@ -54,7 +54,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 ///
 /// # Panics
 ///
-/// Panics outside of a runtime with timers enabled; see
+/// Panics if called outside of a runtime with timers enabled; see
 /// [`enable_time`](crate::runtime::Builder::enable_time).
 ///
 /// # Examples

@@ -32,7 +32,7 @@ use std::time::Duration;
 ///
 /// # Panics
 ///
-/// Panics outside of a runtime with timers enabled; see
+/// Panics if called outside of a runtime with timers enabled; see
 /// [`enable_time`](crate::runtime::Builder::enable_time).
 ///
 /// # Examples
@@ -79,7 +79,7 @@ where
 ///
 /// # Panics
 ///
-/// Panics outside of a runtime with timers enabled; see
+/// Panics if called outside of a runtime with timers enabled; see
 /// [`enable_time`](crate::runtime::Builder::enable_time).
 ///
 /// # Examples

@@ -21,7 +21,7 @@ impl File {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled outside of a runtime.
+    /// The future panics if polled outside of a runtime.
     ///
     /// # Cancel safety
     ///
@@ -64,7 +64,7 @@ impl File {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled outside of a runtime.
+    /// The future panics if polled outside of a runtime.
     ///
     /// # Cancel safety
     ///
@@ -106,7 +106,7 @@ impl File {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled outside of a runtime.
+    /// The future panics if polled outside of a runtime.
     ///
     /// # Cancel safety
     ///
@@ -148,7 +148,7 @@ impl File {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled outside of a runtime.
+    /// The future panics if polled outside of a runtime.
     ///
     /// # Cancel safety
     ///
@@ -191,7 +191,7 @@ impl File {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled outside of a runtime.
+    /// The future panics if polled outside of a runtime.
     ///
     /// # Cancel safety
     ///
@@ -230,7 +230,7 @@ impl File {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled outside of a runtime.
+    /// The future panics if polled outside of a runtime.
     ///
     /// # Cancel safety
     ///
@@ -273,7 +273,7 @@ impl File {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled outside of a runtime.
+    /// The future panics if polled outside of a runtime.
     ///
     /// # Cancel safety
     ///
@@ -314,7 +314,7 @@ impl File {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled outside of a runtime.
+    /// The future panics if polled outside of a runtime.
     ///
     /// # Cancel safety
     ///

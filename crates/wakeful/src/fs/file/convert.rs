@@ -20,7 +20,7 @@ impl File {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled outside of a runtime.
+    /// The future panics if polled outside of a runtime.
     ///
     /// # Cancel safety
     ///

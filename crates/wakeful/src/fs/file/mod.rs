@@ -102,7 +102,7 @@ impl File {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled outside of a runtime.
+    /// The future panics if polled outside of a runtime.
     ///
     /// # Cancel safety
     ///
@@ -140,7 +140,7 @@ impl File {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled outside of a runtime.
+    /// The future panics if polled outside of a runtime.
     ///
     /// # Cancel safety
     ///
@@ -186,7 +186,7 @@ impl File {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled outside of a runtime.
+    /// The future panics if polled outside of a runtime.
     ///
     /// # Cancel safety
     ///

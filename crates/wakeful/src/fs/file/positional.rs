@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 impl File {
-    /// Reads at an offset, and returns the number of bytes read.
+    /// Reads at an offset and returns the number of bytes read.
     ///
     /// Returns 0 at the end of the file, or if `buf` is empty. A call reads at most
     /// [`max_buf_size`](Self::max_buf_size) bytes. The cursor does not move. Data written earlier
@@ -23,7 +23,7 @@ impl File {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled outside of a runtime.
+    /// The future panics if polled outside of a runtime.
     ///
     /// # Cancel safety
     ///
@@ -61,7 +61,7 @@ impl File {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled outside of a runtime.
+    /// The future panics if polled outside of a runtime.
     ///
     /// # Cancel safety
     ///
@@ -92,7 +92,7 @@ impl File {
         ReadExactAt { inner: self.read_at(buf, offset) }
     }
 
-    /// Writes at an offset, and returns the number of bytes written.
+    /// Writes at an offset and returns the number of bytes written.
     ///
     /// The future completes when the bytes are in the file. A call writes at most
     /// [`max_buf_size`](Self::max_buf_size) bytes. The cursor does not move.
@@ -106,7 +106,7 @@ impl File {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled outside of a runtime.
+    /// The future panics if polled outside of a runtime.
     ///
     /// # Cancel safety
     ///
@@ -141,7 +141,7 @@ impl File {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled outside of a runtime.
+    /// The future panics if polled outside of a runtime.
     ///
     /// # Cancel safety
     ///

@@ -34,7 +34,7 @@ impl File {
         polled
     }
 
-    /// Waits for a seek in flight, and records the wait.
+    /// Waits for a seek in flight and records the wait.
     fn poll_seeking(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = self.cursor_mut().poll_seek_finished(Waiters::One, cx);
         if polled.is_pending() {
@@ -43,7 +43,7 @@ impl File {
         polled
     }
 
-    /// Waits for a read in flight, and records the wait.
+    /// Waits for a read in flight and records the wait.
     fn poll_reading(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let polled = self.cursor_mut().poll_read_finished(Waiters::One, cx);
         if polled.is_pending() {

@@ -96,7 +96,7 @@ impl BlockingStream {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime.
+    /// Panics if called outside of a runtime.
     fn submit(
         &mut self,
         mandatory: bool,

@@ -87,7 +87,7 @@ pub struct Stderr {
 ///
 /// # Panics
 ///
-/// Reading panics outside of a runtime.
+/// Reading panics if polled outside of a runtime.
 ///
 /// # Examples
 ///
@@ -119,7 +119,7 @@ pub fn stdin() -> Stdin {
 ///
 /// # Panics
 ///
-/// Writing panics outside of a runtime.
+/// Writing panics if polled outside of a runtime.
 ///
 /// # Examples
 ///
@@ -147,7 +147,7 @@ pub fn stdout() -> Stdout {
 ///
 /// # Panics
 ///
-/// Writing panics outside of a runtime.
+/// Writing panics if polled outside of a runtime.
 ///
 /// # Examples
 ///

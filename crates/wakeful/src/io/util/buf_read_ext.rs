@@ -97,7 +97,7 @@ pub trait AsyncBufReadExt: AsyncBufRead {
         IoFuture::new(ReadLine::new(self, buf))
     }
 
-    /// Splits the data at every `byte`, and returns the segments without it.
+    /// Splits the data at every `byte` and returns the segments without it.
     ///
     /// # Examples
     ///

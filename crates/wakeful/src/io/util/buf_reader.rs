@@ -237,9 +237,9 @@ impl<R: AsyncRead> AsyncBufRead for BufReader<R> {
     }
 }
 
-/// Every seek discards the buffer, even if the target lies inside it, so that the inner reader is
-/// at the new position afterwards. `SeekFrom::Current` counts from the next unread byte, not from
-/// the position of the inner reader.
+/// Every seek discards the buffer, even if the target lies inside it. So the inner reader is at the
+/// new position afterwards. `SeekFrom::Current` counts from the next unread byte, not from the
+/// position of the inner reader.
 ///
 /// If the offset from the inner reader's position does not fit into an `i64`, two seeks are made.
 /// If the second fails, the inner reader is at the next unread byte.

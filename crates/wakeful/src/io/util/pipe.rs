@@ -75,7 +75,7 @@ impl Pipe {
         }
     }
 
-    /// Polls a read, and wakes the writer if bytes were removed.
+    /// Polls a read and wakes the writer if bytes were removed.
     pub(in crate::io) fn poll_read(
         &self,
         cx: &mut Context<'_>,
@@ -117,7 +117,7 @@ impl Pipe {
         (moved > 0 || buffer.is_closed).then_some(moved)
     }
 
-    /// Polls a write, and wakes the reader if bytes were added.
+    /// Polls a write and wakes the reader if bytes were added.
     pub(in crate::io) fn poll_write(
         &self,
         cx: &mut Context<'_>,
@@ -151,7 +151,7 @@ impl Pipe {
         (moved > 0 || all_empty).then_some(Ok(moved))
     }
 
-    /// Calls `attempt`, and registers the waker in `waker_cell` if it has no result.
+    /// Calls `attempt` and registers the waker in `waker_cell` if it has no result.
     fn poll<T>(
         &self,
         waker_cell: &AtomicWaker,

@@ -85,7 +85,7 @@ impl<W: AsyncWrite + Unpin, B: Buf> IoOp for WriteAllBuf<'_, W, B> {
 /// The maximum number of chunks of a `Buf` in one write.
 const MAX_SLICES: usize = 64;
 
-/// Writes once from the front of `buf`, and advances it by the accepted bytes.
+/// Writes once from the front of `buf` and advances it by the accepted bytes.
 #[inline]
 fn write_front<W: AsyncWrite + Unpin, B: Buf>(
     writer: &mut W,

@@ -64,7 +64,7 @@ macro_rules! writers {
 /// # }
 /// ```
 pub trait AsyncWriteExt: AsyncWrite {
-    /// Writes bytes from the front of `src`, and returns the number of accepted bytes.
+    /// Writes bytes from the front of `src` and returns the number of accepted bytes.
     ///
     /// Writes once, so possibly only a part is accepted; [`write_all`](Self::write_all) writes
     /// everything. The writer may buffer the bytes; see [`flush`](Self::flush). A result of 0 means

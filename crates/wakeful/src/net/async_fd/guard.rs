@@ -209,7 +209,7 @@ macro_rules! guards {
                 self.seen.map_or(Ready::EMPTY, |seen| Ready::from_bits(seen.ready.0))
             }
 
-            /// Calls `f`, and clears the readiness if it fails with `WouldBlock`.
+            /// Calls `f` and clears the readiness if it fails with `WouldBlock`.
             ///
             /// # Errors
             ///

@@ -23,7 +23,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled; see
+    /// Panics if called outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     ///
     /// # Safety
@@ -63,7 +63,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled; see
+    /// Panics if called outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     ///
     /// # Safety
@@ -112,7 +112,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled; see
+    /// Panics if called outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     #[track_caller]
     #[deprecated = "nothing guarantees that the descriptor stays open: use `AsyncFd::register`"]
@@ -128,7 +128,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled; see
+    /// Panics if called outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     #[track_caller]
     #[deprecated = "nothing guarantees that the descriptor stays open: use \
@@ -145,7 +145,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled; see
+    /// Panics if called outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     #[track_caller]
     #[deprecated = "nothing guarantees that the descriptor stays open: use `AsyncFd::register`"]
@@ -161,7 +161,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled; see
+    /// Panics if called outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     #[track_caller]
     #[deprecated = "nothing guarantees that the descriptor stays open: use \

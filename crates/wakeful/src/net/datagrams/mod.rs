@@ -23,8 +23,8 @@ macro_rules! datagrams {
             ///
             /// # Panics
             ///
-            /// Panics outside of a runtime with I/O enabled, and, with debug assertions, if the
-            /// socket is in blocking mode.
+            /// Panics if called outside of a runtime with I/O enabled or, with debug assertions, if
+            /// the socket is in blocking mode.
             ///
             /// # Examples
             ///

@@ -83,7 +83,7 @@ macro_rules! recv_methods {
                 })
             }
 
-            /// Receives a datagram without waiting, and returns its length.
+            /// Receives a datagram without waiting and returns its length.
             ///
             /// Bytes that do not fit into `buf` are discarded.
             ///
@@ -186,7 +186,7 @@ macro_rules! recv_methods {
                 })
             }
 
-            /// Receives a datagram, and returns its length and its sender.
+            /// Receives a datagram and returns its length and its sender.
             ///
             /// Bytes that do not fit into `buf` are discarded.
             ///
@@ -264,7 +264,7 @@ macro_rules! recv_methods {
                 })
             }
 
-            /// Receives a datagram without waiting, and returns its length and its sender.
+            /// Receives a datagram without waiting and returns its length and its sender.
             ///
             /// Bytes that do not fit into `buf` are discarded.
             ///

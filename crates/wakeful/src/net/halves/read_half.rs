@@ -40,7 +40,7 @@ macro_rules! read_half {
                 self.stream().readable()
             }
 
-            /// Reads available bytes without waiting, and returns their number.
+            /// Reads available bytes without waiting and returns their number.
             ///
             /// # Errors
             ///
@@ -66,8 +66,7 @@ macro_rules! read_half {
                 self.stream().try_read(buf)
             }
 
-            /// Reads available bytes into several buffers without waiting, and returns their
-            /// number.
+            /// Reads available bytes into several buffers without waiting and returns their number.
             ///
             /// # Errors
             ///

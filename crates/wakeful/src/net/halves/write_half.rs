@@ -37,7 +37,7 @@ macro_rules! write_half {
                 self.stream().writable()
             }
 
-            /// Writes bytes without waiting, and returns the number of accepted bytes.
+            /// Writes bytes without waiting and returns the number of accepted bytes.
             ///
             /// # Errors
             ///

@@ -23,8 +23,8 @@ macro_rules! streams {
             ///
             /// # Panics
             ///
-            /// Panics outside of a runtime with I/O enabled, and, with debug assertions, if the
-            /// socket is in blocking mode.
+            /// Panics if called outside of a runtime with I/O enabled or, with debug assertions, if
+            /// the socket is in blocking mode.
             ///
             /// # Examples
             ///
@@ -184,7 +184,7 @@ macro_rules! streams {
                 self.io.poll_read_ready(cx)
             }
 
-            /// Reads available bytes without waiting, and returns their number.
+            /// Reads available bytes without waiting and returns their number.
             ///
             /// `Ok(0)` means that the peer has closed its write side, or that `buf` is empty. Wait
             /// with [`readable`](Self::readable) first.
@@ -210,8 +210,7 @@ macro_rules! streams {
                 self.io.try_recv(buf)
             }
 
-            /// Reads available bytes into several buffers without waiting, and returns their
-            /// number.
+            /// Reads available bytes into several buffers without waiting and returns their number.
             ///
             /// The buffers are filled in order.
             ///
@@ -343,7 +342,7 @@ macro_rules! streams {
                 self.io.poll_write_ready(cx)
             }
 
-            /// Writes bytes without waiting, and returns the number of accepted bytes.
+            /// Writes bytes without waiting and returns the number of accepted bytes.
             ///
             /// Wait with [`writable`](Self::writable) first.
             ///
@@ -368,8 +367,8 @@ macro_rules! streams {
                 self.io.try_send(buf)
             }
 
-            /// Writes bytes from several buffers without waiting, and returns the number of
-            /// accepted bytes.
+            /// Writes bytes from several buffers without waiting and returns the number of accepted
+            /// bytes.
             ///
             /// The buffers are written in order.
             ///

@@ -58,7 +58,7 @@ impl TcpListener {
     ///
     /// # Panics
     ///
-    /// The future panics outside of a runtime with I/O enabled; see
+    /// The future panics if polled outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     ///
     /// # Cancel safety
@@ -179,8 +179,8 @@ impl TcpListener {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled, and, with debug assertions, if the listener is
-    /// in blocking mode.
+    /// Panics if called outside of a runtime with I/O enabled or, with debug assertions, if the
+    /// listener is in blocking mode.
     ///
     /// # Examples
     ///

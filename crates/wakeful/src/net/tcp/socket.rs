@@ -17,8 +17,8 @@ use std::panic::Location;
 /// A TCP socket that is not yet connected or listening, on which options can be set.
 ///
 /// Use this instead of [`TcpStream::connect`] or [`TcpListener::bind`] for options that must be set
-/// before connecting or listening: buffer sizes, the local address of a client, the backlog of a
-/// server.
+/// before connecting or listening. Examples are buffer sizes, the local address of a client, and
+/// the backlog of a server.
 ///
 /// # Examples
 ///
@@ -177,7 +177,7 @@ impl TcpSocket {
     ///
     /// # Panics
     ///
-    /// The future panics outside of a runtime with I/O enabled; see
+    /// The future panics if polled outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     ///
     /// # Examples
@@ -235,7 +235,7 @@ impl TcpSocket {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled; see
+    /// Panics if called outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     ///
     /// # Examples

@@ -76,7 +76,7 @@ impl TcpStream {
     ///
     /// # Panics
     ///
-    /// The future panics outside of a runtime with I/O enabled; see
+    /// The future panics if polled outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     ///
     /// # Examples

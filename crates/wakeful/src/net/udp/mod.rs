@@ -105,7 +105,7 @@ impl UdpSocket {
     ///
     /// # Panics
     ///
-    /// The future panics outside of a runtime with I/O enabled; see
+    /// The future panics if polled outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     ///
     /// # Cancel safety

@@ -17,7 +17,7 @@ const PEEK: RecvFlags = RecvFlags::PEEK;
 
 /// Methods that leave the datagram in the receive queue.
 impl UdpSocket {
-    /// Receives a datagram without removing it from the queue, and returns its length.
+    /// Receives a datagram without removing it from the queue and returns its length.
     ///
     /// The next receive returns the same datagram. Bytes that do not fit into `buf` are omitted.
     ///

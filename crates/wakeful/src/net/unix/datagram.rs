@@ -68,7 +68,7 @@ impl UnixDatagram {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled; see
+    /// Panics if called outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     ///
     /// # Examples
@@ -102,7 +102,7 @@ impl UnixDatagram {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled; see
+    /// Panics if called outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     ///
     /// # Examples
@@ -136,7 +136,7 @@ impl UnixDatagram {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled; see
+    /// Panics if called outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     ///
     /// # Examples

@@ -54,7 +54,7 @@ impl UnixListener {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled; see
+    /// Panics if called outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     ///
     /// # Examples
@@ -83,7 +83,7 @@ impl UnixListener {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled; see
+    /// Panics if called outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     ///
     /// # Examples
@@ -123,8 +123,8 @@ impl UnixListener {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled, and, with debug assertions, if the listener is
-    /// in blocking mode.
+    /// Panics if called outside of a runtime with I/O enabled or, with debug assertions, if the
+    /// listener is in blocking mode.
     ///
     /// # Examples
     ///

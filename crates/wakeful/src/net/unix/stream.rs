@@ -64,7 +64,7 @@ impl UnixStream {
     ///
     /// # Panics
     ///
-    /// The future panics outside of a runtime with I/O enabled; see
+    /// The future panics if polled outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     ///
     /// # Examples
@@ -141,7 +141,7 @@ impl UnixStream {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled; see
+    /// Panics if called outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     ///
     /// # Examples

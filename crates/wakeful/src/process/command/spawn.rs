@@ -18,7 +18,7 @@ impl Command {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled, without starting a process; see
+    /// Panics if called outside of a runtime with I/O enabled, without starting a process; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     ///
     /// # Examples
@@ -50,7 +50,7 @@ impl Command {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled, without starting a process; see
+    /// Panics if called outside of a runtime with I/O enabled, without starting a process; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     ///
     /// # Examples
@@ -92,7 +92,7 @@ impl Command {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled, without starting a process; see
+    /// Panics if called outside of a runtime with I/O enabled, without starting a process; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     ///
     /// # Cancel safety
@@ -134,7 +134,7 @@ impl Command {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled, without starting a process; see
+    /// Panics if called outside of a runtime with I/O enabled, without starting a process; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     ///
     /// # Cancel safety

@@ -14,8 +14,8 @@
 //!   receiver that still needs the slot's message would be counted in `unseen`.
 //! - BROADCAST-3. While `unseen` is not 0, value, sequence number and `unseen` are accessed under
 //!   the slot's own lock. A receiver accesses them only if the sequence number matches its message.
-//!   The thread that sets `unseen` to 0 has moved the value out before, and does not access the
-//!   slot afterwards.
+//!   The thread that sets `unseen` to 0 has moved the value out before, and accesses neither value
+//!   nor sequence number afterwards.
 //!
 //! So a sender whose receivers keep up takes no second lock. A sender that overwrites a message
 //! only tries to acquire the slot's lock. The sender never waits for that lock under the tail's

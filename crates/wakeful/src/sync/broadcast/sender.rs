@@ -88,7 +88,7 @@ impl<T> Sender<T> {
         Self { shared: new_shared(capacity) }
     }
 
-    /// Sends a message to all current receivers, and returns their number.
+    /// Sends a message to all current receivers and returns their number.
     ///
     /// A receiver may still be dropped, or lag behind, before it receives the message. `send` does
     /// not wait for receivers, except while one clones the message that is to be overwritten.

@@ -25,7 +25,7 @@ impl WakeCount {
         self.0.load(SeqCst)
     }
 
-    /// Returns the number of wake-ups, and sets it to 0.
+    /// Returns the number of wake-ups and sets it to 0.
     pub(super) fn take_wakes(&self) -> usize {
         self.0.swap(0, SeqCst)
     }

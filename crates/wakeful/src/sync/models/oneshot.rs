@@ -101,8 +101,8 @@ fn receiver_ends_while_message_is_sent() {
     }
 }
 
-/// The receiver is dropped or closed as the sender starts to wait for that, and changes its task or
-/// drops the future. Catches a wake-up that is lost with the future: the sender keeps its waker.
+/// The receiver is dropped or closed as the sender starts to wait, and changes its task or drops
+/// the future. Catches a wake-up that is lost with the future: the sender keeps its waker.
 #[test]
 fn sender_waits_while_receiver_ends() {
     for (closes, drops_future) in [(false, false), (true, false), (false, true)] {

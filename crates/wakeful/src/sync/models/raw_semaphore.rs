@@ -14,7 +14,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// Acquires one permit as this task, and returns where it is recorded.
+/// Acquires one permit as this task and returns where it is recorded.
 fn take(permits: &RawSemaphore, task: u64) -> Option<crate::sync::permit_owners::OwnerIndex> {
     let _task = context::enter_id(task);
     match permits.try_acquire(1, Location::caller()) {

@@ -192,8 +192,8 @@ const MAX_SPARES: usize = if IS_MODEL { 1 } else { 8 };
 /// The approximate memory limit of all spare blocks. At least one block is always kept.
 const SPARE_BYTES: usize = 16 << 10;
 
-/// Empty blocks on their way from the receiver to senders: a ring buffer with one producer and one
-/// consumer at a time (BLOCK-5).
+/// Empty blocks on their way back to senders: a ring buffer with one producer and one consumer at a
+/// time (BLOCK-5).
 pub(super) struct SpareBlocks<T> {
     ring: [AtomicPtr<Block<T>>; MAX_SPARES],
     /// The index at which the receiver puts the next block.

@@ -205,7 +205,7 @@ impl<T> Chan<T> {
         result
     }
 
-    /// Grants freed capacity, and releases `slots` if a waker panics.
+    /// Grants freed capacity and releases `slots` if a waker panics.
     ///
     /// The caller has reserved `slots` if `is_reserved`. It could not release them itself after a
     /// panic.

@@ -19,10 +19,10 @@
 //!   position was claimed since the sender loaded `tail`, so the pointer is still valid. The block
 //!   is not reused before its slot is ready (BLOCK-3).
 //! - MPSC-4. The waker cell belongs to the receiver while PARKED is not set and all claimed
-//!   positions are received. Setting PARKED gives the cell to the actor that clears the bit: the
-//!   receiver itself, if it changes its mind; the sender that claims the next position, until that
-//!   slot is ready; or the actor that ends the channel, after which the receiver does not park
-//!   again.
+//!   positions are received. Setting PARKED gives the cell to the actor that clears the bit. This
+//!   is the receiver itself, if it changes its mind, or the sender that claims the next position,
+//!   until that slot is ready. Or it is the actor that ends the channel, after which the receiver
+//!   does not park again.
 //!
 //! The race to fear: the receiver finds no message and parks, while a sender sends one and finds no
 //! parked receiver. It cannot happen: the receiver parks with a compare-exchange of the same word
@@ -159,7 +159,7 @@ pub(super) enum ParkOutcome {
 }
 
 impl<T> Chan<T> {
-    /// Creates a channel with one sender, and its receiver's reader.
+    /// Creates a channel with one sender, and the reader for its receiver.
     #[track_caller]
     pub(super) fn new(limit: u64) -> (Arc<Self>, Reader<T>) {
         let block = Block::alloc();
@@ -213,14 +213,14 @@ impl<T> Chan<T> {
         }
     }
 
-    /// Adds `change` to the tail's word, and returns the previous word.
+    /// Adds `change` to the tail's word and returns the previous word.
     ///
     /// The change must not overflow a part of the word. A wrapped negative `change` subtracts.
     pub(super) fn add_to_tail(&self, change: u64) -> Tail {
         Tail(self.tail.fetch_add(change, AcqRel))
     }
 
-    /// Sets a flag, and returns the previous word.
+    /// Sets a flag and returns the previous word.
     pub(super) fn set_flag(&self, flag: super::tail::Flag) -> Tail {
         Tail(self.tail.fetch_or(flag.0, AcqRel))
     }
@@ -247,7 +247,7 @@ impl<T> Chan<T> {
         SlotClaim::Claimed(ClaimedSlot { block, position, receiver })
     }
 
-    /// Waits a short time after a lost race, and returns the new word.
+    /// Waits a short time after a lost race and returns the new word.
     ///
     /// If senders race often, two cores take the same cache lines from each other with every
     /// message. A sender that pauses lets the other send many messages at the price of one
@@ -302,7 +302,7 @@ impl<T> Chan<T> {
         self.load_tail()
     }
 
-    /// Writes a message to its claimed slot, and wakes the receiver if it was parked.
+    /// Writes a message to its claimed slot and wakes the receiver if it was parked.
     #[inline]
     pub(super) fn fill(&self, claim: ClaimedSlot<T>, value: T) {
         // SAFETY: BLOCK-1: the slot is claimed. It is filled once, because the claim is consumed.

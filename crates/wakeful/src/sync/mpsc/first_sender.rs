@@ -124,8 +124,8 @@ impl<T> Chan<T> {
     #[cold]
     pub(super) fn note_wait_for_first(&self, is_direct: bool) {
         let (first, record) = (&self.first_sender, self.send_waiters.record.get());
-        // Unchanged since the previous wait. The actor that drops the last other sender then finds the record: the
-        // receiver obtained it before a fence, after which it would have seen the first sender alone.
+        // Unchanged since the previous wait. The actor that drops the last other sender then finds the record. The
+        // receiver obtained the record before a fence, after which it would have seen the first sender alone.
         let is_noted =
             first.has_direct_wait.load(Relaxed) == is_direct && (record.is_some() || !is_direct);
         if is_noted && !first.is_alone() {

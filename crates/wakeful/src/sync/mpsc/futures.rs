@@ -77,7 +77,7 @@ impl CapacityWait {
         }
     }
 
-    /// Leaves the wait list, and releases slots that were granted.
+    /// Leaves the wait list and releases slots that were granted.
     #[inline]
     fn cancel<T>(self: Pin<&mut Self>, chan: &Chan<T>) {
         let this = self.project();
@@ -142,7 +142,7 @@ impl<T> Future for SendFuture<'_, T> {
     }
 }
 
-/// Polls for the slots of `request`, and spends budget.
+/// Polls for the slots of `request` and spends budget.
 #[inline]
 fn poll_reserve<T>(
     request: Pin<&mut CapacityWait>,

@@ -169,7 +169,7 @@ impl<T> OwnedPermit<T> {
         self.sender.take().expect("a permit has its sender until it is used")
     }
 
-    /// Sends a message in the reserved slot, and returns the sender.
+    /// Sends a message in the reserved slot and returns the sender.
     ///
     /// Neither waits nor fails, even after the receiver was closed.
     ///
@@ -193,7 +193,7 @@ impl<T> OwnedPermit<T> {
         sender
     }
 
-    /// Releases the slot, and returns the sender.
+    /// Releases the slot and returns the sender.
     ///
     /// # Examples
     ///

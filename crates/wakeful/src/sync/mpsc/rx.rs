@@ -280,7 +280,7 @@ impl<T> Rx<T> {
         }
     }
 
-    /// Finds out why no message is ready, and parks if there is none.
+    /// Finds out why no message is ready and parks if there is none.
     ///
     /// `kind` and `site` describe the call; they are used when the channel has ended.
     #[cold]
@@ -369,7 +369,7 @@ impl<T> Rx<T> {
 }
 
 impl<T> Drop for Rx<T> {
-    /// Closes the channel, and drops the messages in it.
+    /// Closes the channel and drops the messages in it.
     fn drop(&mut self) {
         /// Continues even if the drop of a value panics.
         struct Drain<'a, T>(&'a mut Rx<T>);

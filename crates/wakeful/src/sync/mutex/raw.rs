@@ -222,7 +222,7 @@ impl RawMutex {
         Owner { task, site, granted_unpolled: false }
     }
 
-    /// Removes a waiter, and unlocks if it was already granted the lock.
+    /// Removes a waiter and unlocks if it was already granted the lock.
     #[inline(never)]
     fn cancel(&self, waiter: Pin<&Waiter<NextOwner>>) {
         // An idle waiter is in no list, and was granted nothing.
@@ -348,7 +348,7 @@ impl LockRequest {
         }
     }
 
-    /// Leaves the wait list, and unlocks if the lock was granted and not yet accepted.
+    /// Leaves the wait list and unlocks if the lock was granted and not yet accepted.
     #[inline]
     pub(super) fn cancel(self: Pin<&mut Self>, raw: &RawMutex) {
         if let Some(waiter) = self.project().waiter.into_ref().as_pin_ref() {

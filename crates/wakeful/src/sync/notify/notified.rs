@@ -43,7 +43,7 @@ impl Wait {
         Self { stage: Stage::Created, created_at, site, waiter: Waiter::new() }
     }
 
-    /// Polls for a notification, and registers the waker if there is one.
+    /// Polls for a notification and registers the waker if there is one.
     ///
     /// Without a waker, the waiter only takes its place in the list.
     #[inline]
@@ -74,8 +74,8 @@ impl Wait {
         Poll::Pending
     }
 
-    /// Leaves the list when the future is dropped, and passes on a notification that was granted
-    /// but not returned.
+    /// Leaves the list when the future is dropped; passes on a notification that was granted but
+    /// not returned.
     #[inline]
     fn cancel(self: Pin<&mut Self>, notify: &Notify) {
         if self.stage != Stage::Queued {
@@ -198,7 +198,7 @@ impl<'a> Notified<'a> {
         Self { notify, wait: Wait::new(notify, site) }
     }
 
-    /// Adds this waiter to the queue without polling it, and returns whether it is notified.
+    /// Adds this waiter to the queue without polling it and returns whether it is notified.
     ///
     /// A [`notify_one`](Notify::notify_one) call after this reaches the waiter. If this returns
     /// true, the future completes when it is polled. `enable` makes no difference to
@@ -260,7 +260,7 @@ impl OwnedNotified {
         Self { notify, wait }
     }
 
-    /// Adds this waiter to the queue without polling it, and returns whether it is notified.
+    /// Adds this waiter to the queue without polling it and returns whether it is notified.
     ///
     /// See [`Notified::enable`] for when to call it.
     ///

@@ -128,7 +128,7 @@ impl<'a, T> InitGuard<'a, T> {
         InitGuard { cell }
     }
 
-    /// Sets the value, and notifies all waiters.
+    /// Sets the value and notifies all waiters.
     pub(super) fn fill(self, value: T) -> &'a T {
         let cell = self.cell;
         // The value is set, so there is no right to hand over: `claimed` stays true.

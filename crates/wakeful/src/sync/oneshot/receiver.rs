@@ -171,7 +171,7 @@ impl<T> Receiver<T> {
         block_on::block_on(self)
     }
 
-    /// Terminates this receiver, and returns the message if one was sent.
+    /// Terminates this receiver and returns the message if one was sent.
     #[inline]
     fn finish(&mut self) -> Option<T> {
         self.end.take()?.finish()

@@ -203,7 +203,7 @@ unsafe fn free<T>(shared: NonNull<Shared<T>>) {
     shared.receiver.0.with_mut(|_| ());
 }
 
-/// Drops the waker of the detaching end, and wakes the other end.
+/// Drops the waker of the detaching end and wakes the other end.
 ///
 /// Both run user code: a panic of one does not keep the other from running.
 #[inline]
@@ -305,7 +305,7 @@ impl<T> SenderEnd<T> {
 }
 
 impl<T> Shared<T> {
-    /// Sets an end's final state, and returns the WAITS flags whose wakers the caller moves out.
+    /// Sets an end's final state and returns the WAITS flags whose wakers the caller moves out.
     ///
     /// If there are none, it also sets `gone`.
     #[inline]
@@ -395,7 +395,7 @@ impl<T> ReceiverEnd<T> {
         }
     }
 
-    /// Detaches the receiver, and returns the value if one was sent.
+    /// Detaches the receiver and returns the value if one was sent.
     #[inline]
     pub(super) fn finish(self) -> Option<T> {
         let state = self.shared().state.load(Acquire);
@@ -408,7 +408,7 @@ impl<T> ReceiverEnd<T> {
         unsafe { end.detach_done(state) }
     }
 
-    /// Takes the value, and detaches.
+    /// Takes the value and detaches.
     ///
     /// # Safety
     ///

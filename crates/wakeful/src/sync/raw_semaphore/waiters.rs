@@ -154,7 +154,7 @@ impl RawSemaphore {
         });
     }
 
-    /// Grants the permits in `in_hand` to the first waiters, and adds the rest to the word.
+    /// Grants the permits in `in_hand` to the first waiters and adds the rest to the word.
     ///
     /// Permits are left in `in_hand` only if `batch` is full.
     fn grant_waiters(&self, list: &mut List<'_>, in_hand: &mut usize, batch: &mut WakeBatch) {

@@ -117,7 +117,7 @@ impl<T> Receiver<T> {
         Ref { value, has_changed }
     }
 
-    /// Returns a reference to the value, and marks it as seen.
+    /// Returns a reference to the value and marks it as seen.
     ///
     /// # Examples
     ///

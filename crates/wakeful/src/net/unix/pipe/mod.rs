@@ -46,7 +46,7 @@ use std::os::fd::{AsFd, OwnedFd};
 ///
 /// # Panics
 ///
-/// Panics outside of a runtime with I/O enabled; see
+/// Panics if called outside of a runtime with I/O enabled; see
 /// [`enable_io`](crate::runtime::Builder::enable_io).
 ///
 /// # Examples
@@ -98,7 +98,7 @@ macro_rules! ends {
             ///
             /// # Panics
             ///
-            /// Panics outside of a runtime with I/O enabled; see
+            /// Panics if called outside of a runtime with I/O enabled; see
             /// [`enable_io`](crate::runtime::Builder::enable_io).
             ///
             /// # Examples
@@ -130,7 +130,7 @@ macro_rules! ends {
             ///
             /// # Panics
             ///
-            /// Panics outside of a runtime with I/O enabled; see
+            /// Panics if called outside of a runtime with I/O enabled; see
             /// [`enable_io`](crate::runtime::Builder::enable_io).
             ///
             /// # Examples
@@ -167,7 +167,7 @@ macro_rules! ends {
             ///
             /// # Panics
             ///
-            /// Panics outside of a runtime with I/O enabled; see
+            /// Panics if called outside of a runtime with I/O enabled; see
             /// [`enable_io`](crate::runtime::Builder::enable_io).
             ///
             /// # Examples
@@ -200,7 +200,7 @@ macro_rules! ends {
             ///
             /// # Panics
             ///
-            /// Panics outside of a runtime with I/O enabled; see
+            /// Panics if called outside of a runtime with I/O enabled; see
             /// [`enable_io`](crate::runtime::Builder::enable_io).
             ///
             /// # Examples

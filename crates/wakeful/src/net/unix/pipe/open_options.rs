@@ -100,7 +100,7 @@ impl OpenOptions {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled; see
+    /// Panics if called outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     ///
     /// # Examples
@@ -132,7 +132,7 @@ impl OpenOptions {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime with I/O enabled; see
+    /// Panics if called outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     ///
     /// # Examples

@@ -108,7 +108,7 @@ impl Receiver {
         self.io.poll_read_ready(cx)
     }
 
-    /// Reads available bytes without waiting, and returns their number.
+    /// Reads available bytes without waiting and returns their number.
     ///
     /// `Ok(0)` means that all senders are closed, or that `buf` is empty.
     ///
@@ -139,7 +139,7 @@ impl Receiver {
         self.io.try_recv(buf)
     }
 
-    /// Reads available bytes into several buffers without waiting, and returns their number.
+    /// Reads available bytes into several buffers without waiting and returns their number.
     ///
     /// # Errors
     ///
@@ -168,7 +168,7 @@ impl Receiver {
         self.io.try_recv_vectored(bufs)
     }
 
-    /// Reads available bytes into a [`BufMut`] without waiting, and returns their number.
+    /// Reads available bytes into a [`BufMut`] without waiting and returns their number.
     ///
     /// # Errors
     ///

@@ -104,7 +104,7 @@ impl Sender {
         self.io.poll_write_ready(cx)
     }
 
-    /// Writes bytes without waiting, and returns the number of accepted bytes.
+    /// Writes bytes without waiting and returns the number of accepted bytes.
     ///
     /// A write of up to `PIPE_BUF` bytes (4096 on Linux) is atomic: all or nothing.
     ///
@@ -132,7 +132,7 @@ impl Sender {
         self.io.try_send(buf)
     }
 
-    /// Writes bytes from several buffers without waiting, and returns the number of accepted bytes.
+    /// Writes bytes from several buffers without waiting and returns the number of accepted bytes.
     ///
     /// # Errors
     ///
