@@ -41,8 +41,8 @@ pub trait AsyncSeek {
 
     /// Polls until the last seek completes, and returns the new position, relative to the start.
     ///
-    /// If no seek was started, the result is ready at once, or when the stream becomes idle; the
-    /// returned position is then unspecified.
+    /// If no seek was started, the result is ready immediately, or when the stream becomes idle;
+    /// the returned position is then unspecified.
     ///
     /// # Errors
     ///

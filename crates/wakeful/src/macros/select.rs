@@ -70,9 +70,9 @@
 ///
 /// # Fairness
 ///
-/// If several futures are ready at once, the future that is polled first wins. By default, each poll
-/// starts with a random branch, so that in a loop no branch starves, however busy the others are.
-/// The random numbers come from the runtime;
+/// If several futures are ready at the same time, the future that is polled first wins. By default,
+/// each poll starts with a random branch, so that in a loop no branch starves, however busy the
+/// others are. The random numbers come from the runtime;
 /// [`Builder::rng_seed`](crate::runtime::Builder::rng_seed) seeds them.
 ///
 /// With `biased;` as the first token, the branches are polled in the written order. Use it if the
@@ -147,7 +147,7 @@
 /// # Conditions
 ///
 /// A condition is evaluated before any future of this `select!` is polled. Use it to disable a
-/// branch, most often because the future behind a reference has already completed:
+/// branch, usually because the future behind a reference has already completed:
 ///
 /// ```
 /// # futures::executor::block_on(async {

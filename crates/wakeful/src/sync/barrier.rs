@@ -82,7 +82,7 @@ enum Arrival {
 impl Barrier {
     /// Creates a barrier for `n` tasks.
     ///
-    /// With `n` = 0 every task passes at once, as with `n` = 1.
+    /// With `n` = 0 every task passes immediately, as with `n` = 1.
     ///
     /// # Examples
     ///

@@ -23,17 +23,17 @@
 //! # Wakers
 //!
 //! A future that returns `Pending` has registered the waker of its task. Whether dropping the
-//! future removes that waker depends on how many tasks may wait at a time. The rule is tokio's. It
-//! holds for the whole crate, not only for this module:
+//! future removes that waker depends on how many tasks can wait concurrently. The rule is tokio's.
+//! It holds for the whole crate, not only for this module:
 //!
-//! - **The wait belongs to the future** if several tasks may wait at a time. Examples are locks,
+//! - **The wait belongs to the future** if several tasks can wait concurrently. Examples are locks,
 //!   semaphores, free capacity of a channel, `Notify`, `Barrier`, `broadcast`, `watch`, and
 //!   `closed()` of a sender that can be cloned. Of socket methods, `accept`, `readable`, `ready`,
 //!   `recv` and `async_io` belong here. Each future has its own entry in a wait queue. Dropping the
 //!   future removes the entry and its waker. Nothing wakes the task on behalf of the dropped
 //!   future.
-//! - **The wait belongs to the resource** if only one task at a time can wait, most often because
-//!   the method takes `&mut self`. Examples are [`mpsc::Receiver::recv`] and `recv_many`,
+//! - **The wait belongs to the resource** if only one task can wait at a time, usually because the
+//!   method takes `&mut self`. Examples are [`mpsc::Receiver::recv`] and `recv_many`,
 //!   [`oneshot::Sender::closed`], [`JoinSet::join_next`], `Signal::recv`, `Child::wait`,
 //!   `Interval::tick`, `LocalSet::run_until`, and reads and writes of streams. Futures that are
 //!   awaited by reference belong here too: `&mut` of a `JoinHandle`, a `oneshot::Receiver`, a

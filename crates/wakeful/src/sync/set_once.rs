@@ -182,7 +182,7 @@ impl<T> SetOnce<T> {
 
     /// Waits until the value is set, and returns a reference to it.
     ///
-    /// Completes at once if the value is already set.
+    /// Completes immediately if the value is already set.
     ///
     /// # Cancel safety
     ///

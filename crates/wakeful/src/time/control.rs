@@ -10,7 +10,7 @@ use std::time::Duration;
 /// A paused clock moves only in two ways. [`advance`] moves it explicitly. And when the runtime has
 /// nothing to run, the clock jumps to the next timer, unless a
 /// [`spawn_blocking`](crate::task::spawn_blocking) closure is running. A test that spans minutes
-/// then finishes at once.
+/// then finishes immediately.
 ///
 /// In a simulation the clock always moves in these two ways only, so `pause` and [`resume`] have no
 /// effect there.
@@ -32,7 +32,7 @@ use std::time::Duration;
 ///
 /// time::pause();
 /// let start = Instant::now();
-/// time::sleep(Duration::from_secs(3600)).await; // returns at once
+/// time::sleep(Duration::from_secs(3600)).await; // returns immediately
 /// assert_eq!(start.elapsed(), Duration::from_secs(3600));
 /// # }
 /// ```

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-/// Creates an [`Interval`] that ticks every `period`; the first tick completes at once.
+/// Creates an [`Interval`] that ticks every `period`; the first tick completes immediately.
 ///
 /// The period counts from one deadline to the next, not from the end of the work in between.
 /// [`MissedTickBehavior`] determines what happens when the work takes longer than a period.
@@ -26,7 +26,7 @@ use std::time::Duration;
 ///
 /// let start = Instant::now();
 /// let mut interval = interval(Duration::from_millis(10));
-/// interval.tick().await; // at once
+/// interval.tick().await; // completes immediately
 /// interval.tick().await;
 /// interval.tick().await;
 /// assert_eq!(start.elapsed(), Duration::from_millis(20));
@@ -187,7 +187,7 @@ impl Interval {
     ///
     /// let start = Instant::now();
     /// let mut interval = interval(Duration::from_secs(1));
-    /// poll_fn(|cx| interval.poll_tick(cx)).await; // the first tick is at once
+    /// poll_fn(|cx| interval.poll_tick(cx)).await; // the first tick is immediate
     /// let tick = poll_fn(|cx| interval.poll_tick(cx)).await;
     /// assert_eq!(tick - start, Duration::from_secs(1));
     /// # }

@@ -11,8 +11,8 @@ use std::task::{Context, Poll};
 
 /// Blocks the thread on a poll function.
 ///
-/// If the other end is using the waker cell, the poll is repeated at once. Yielding lets the other
-/// end continue.
+/// If the other end is using the waker cell, the poll is repeated immediately. Yielding lets the
+/// other end continue.
 fn block_on<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
     loom::future::block_on(poll_fn(|cx| {
         let polled = poll(cx);

@@ -111,8 +111,9 @@ pub fn stdin() -> Stdin {
 /// Returns a handle to the standard output of the process.
 ///
 /// A thread of the blocking pool writes to [`std::io::stdout`]. Accepted bytes are written even if
-/// the runtime shuts down at once. But only [`flush`](crate::io::AsyncWriteExt::flush) waits until
-/// they are written, flushes std's line buffer, and reports errors.
+/// the runtime shuts down immediately afterwards. But only
+/// [`flush`](crate::io::AsyncWriteExt::flush) waits until they are written, flushes std's line
+/// buffer, and reports errors.
 ///
 /// Each write of at most 2 MiB is written in one piece. The order of writes through several handles
 /// is unspecified.
@@ -142,8 +143,8 @@ pub fn stdout() -> Stdout {
 /// Returns a handle to the standard error of the process.
 ///
 /// A thread of the blocking pool writes to [`std::io::stderr`]. Accepted bytes are written even if
-/// the runtime shuts down at once. But only [`flush`](crate::io::AsyncWriteExt::flush) waits until
-/// they are written, and reports errors.
+/// the runtime shuts down immediately afterwards. But only
+/// [`flush`](crate::io::AsyncWriteExt::flush) waits until they are written, and reports errors.
 ///
 /// # Panics
 ///

@@ -180,7 +180,7 @@ macro_rules! guards {
             /// # let a = unsafe { AsyncFd::register(a)? };
             /// // `a` is an `AsyncFd` of a stream.
             /// a.writable().await?.retain_ready();
-            /// assert!(a.writable().await?.ready().is_writable()); // at once
+            /// assert!(a.writable().await?.ready().is_writable()); // immediately
             /// # Ok(())
             /// # }
             /// ```

@@ -253,7 +253,8 @@ impl TcpSocket {
 
     /// Returns how long closing the socket waits for unsent data to be sent (`SO_LINGER`).
     ///
-    /// `None` means that closing returns at once, and the kernel sends the data in the background.
+    /// `None` means that closing returns immediately, and the kernel sends the data in the
+    /// background.
     ///
     /// # Errors
     ///
@@ -276,7 +277,7 @@ impl TcpSocket {
         self.socket.linger()
     }
 
-    /// Sets whether Nagle's algorithm is disabled, so that small writes are sent at once
+    /// Sets whether Nagle's algorithm is disabled, so that small writes are sent immediately
     /// (`TCP_NODELAY`).
     ///
     /// # Errors

@@ -281,7 +281,7 @@ impl TcpStream {
         self.io.nodelay()
     }
 
-    /// Sets whether Nagle's algorithm is disabled, so that small writes are sent at once
+    /// Sets whether Nagle's algorithm is disabled, so that small writes are sent immediately
     /// (`TCP_NODELAY`).
     ///
     /// Set it for request-response protocols that write small messages.
@@ -308,7 +308,7 @@ impl TcpStream {
         self.io.set_nodelay(nodelay)
     }
 
-    /// Returns whether received data is acknowledged at once (`TCP_QUICKACK`).
+    /// Returns whether received data is acknowledged immediately (`TCP_QUICKACK`).
     ///
     /// # Errors
     ///
@@ -331,7 +331,7 @@ impl TcpStream {
         SockRef::from(self).tcp_quickack()
     }
 
-    /// Sets whether received data is acknowledged at once (`TCP_QUICKACK`).
+    /// Sets whether received data is acknowledged immediately (`TCP_QUICKACK`).
     ///
     /// The setting is not permanent: the kernel may change it later.
     ///
@@ -358,7 +358,8 @@ impl TcpStream {
 
     /// Returns how long closing the socket waits for unsent data to be sent (`SO_LINGER`).
     ///
-    /// `None` means that closing returns at once, and the kernel sends the data in the background.
+    /// `None` means that closing returns immediately, and the kernel sends the data in the
+    /// background.
     ///
     /// # Errors
     ///

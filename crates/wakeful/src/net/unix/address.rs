@@ -117,7 +117,7 @@ impl SocketAddr {
 
 /// Returns the bytes after the address family.
 ///
-/// `rustix` decodes addresses as well, but misrepresents the longest paths and unnamed addresses.
+/// `rustix` also decodes addresses, but misrepresents the longest paths and unnamed addresses.
 fn name_of(raw: &SocketAddrAny) -> &[u8] {
     let offset = std::mem::offset_of!(libc::sockaddr_un, sun_path);
     let len = raw.addr_len() as usize;

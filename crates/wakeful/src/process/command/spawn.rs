@@ -83,7 +83,7 @@ impl Command {
     /// Starts the process and waits until it exits.
     ///
     /// The process starts with this call, not with the first poll. Standard streams that are pipes
-    /// are closed at once. Dropping the future does not kill the process, unless
+    /// are closed immediately. Dropping the future does not kill the process, unless
     /// [`kill_on_drop`](Self::kill_on_drop) is set.
     ///
     /// # Errors

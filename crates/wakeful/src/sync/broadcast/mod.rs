@@ -117,7 +117,7 @@ impl<T> Shared<T> {
 
 /// Creates a channel that keeps up to `capacity` messages, rounded up to a power of two.
 ///
-/// The memory for that number of messages is allocated at once.
+/// The memory for that number of messages is allocated up front.
 ///
 /// # Panics
 ///

@@ -160,7 +160,7 @@ fn receivers_come_and_go_while_messages_are_sent() {
     });
 }
 
-/// Two threads send at once: each message has its own slot, and the receiver gets both.
+/// Two threads send concurrently: each message has its own slot, and the receiver gets both.
 #[test]
 fn two_senders() {
     model(3, || {

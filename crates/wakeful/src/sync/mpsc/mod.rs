@@ -4,9 +4,9 @@
 //! its senders down (back-pressure). [`unbounded_channel`] has no limit: sending never waits, and
 //! works outside of tasks too.
 //!
-//! Every message is received once, in the order in which the messages were sent. Everything that a
-//! task does before it sends a message happens before everything that the receiver does after it
-//! got the message.
+//! Each message is received once, and messages are received in the order in which they were sent.
+//! Everything that a task does before it sends a message happens before everything that the receiver
+//! does after it got the message.
 //!
 //! # Disconnection
 //!

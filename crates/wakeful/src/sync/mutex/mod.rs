@@ -33,9 +33,9 @@ use std::task::{Context, Poll, ready};
 ///
 /// # Fairness
 ///
-/// Tasks get the lock in the order in which they began to wait. An unlock hands the lock directly
-/// to the first waiter. No later [`lock`](Self::lock) or [`try_lock`](Self::try_lock) can overtake
-/// it.
+/// Tasks get the lock in the order in which they began to wait (FIFO). An unlock hands the lock
+/// directly to the first waiter. No later [`lock`](Self::lock) or [`try_lock`](Self::try_lock) can
+/// overtake it.
 ///
 /// # Memory ordering
 ///
@@ -185,7 +185,7 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// # Panics
     ///
-    /// Panics if called on a thread that drives tasks, because its tasks could not run meanwhile.
+    /// Panics if called on a thread that drives tasks, because blocking would stall those tasks.
     ///
     /// # Examples
     ///
@@ -220,7 +220,7 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// # Panics
     ///
-    /// Panics if called on a thread that drives tasks, because its tasks could not run meanwhile.
+    /// Panics if called on a thread that drives tasks, because blocking would stall those tasks.
     ///
     /// # Examples
     ///

@@ -22,7 +22,7 @@ pub use notified::{Notified, OwnedNotified};
 /// A task waits with [`notified().await`](Self::notified). Another task calls
 /// [`notify_one`](Self::notify_one) to wake the longest-waiting task, or
 /// [`notify_waiters`](Self::notify_waiters) to wake all. If no task waits, `notify_one` stores a
-/// permit, and the next `notified().await` completes at once. At most one permit is stored.
+/// permit, and the next `notified().await` completes immediately. At most one permit is stored.
 ///
 /// A `Notify` carries no data. The notifying task first changes data that both tasks share, and
 /// then notifies. The notified task reads the data after it wakes.
@@ -111,14 +111,14 @@ impl Notify {
 
     /// Waits for a notification.
     ///
-    /// If a permit is stored, the future consumes it and completes at once. Otherwise the future
-    /// enqueues itself when it is first polled, or by [`enable`](Notified::enable). `notify_one`
-    /// can reach it only after that. `notify_waiters` reaches it from the time this function
-    /// returns.
+    /// If a permit is stored, the future consumes it and completes immediately. Otherwise the
+    /// future enqueues itself when it is first polled, or by [`enable`](Notified::enable).
+    /// `notify_one` can reach the future only after that. `notify_waiters` reaches it as soon as
+    /// this function has returned.
     ///
     /// # Fairness
     ///
-    /// `notify_one` wakes tasks in the order in which they began to wait.
+    /// `notify_one` wakes tasks in the order in which they began to wait (FIFO).
     ///
     /// # Cancel safety
     ///
@@ -195,7 +195,7 @@ impl Notify {
     /// let notify = Notify::new();
     /// notify.notify_one();
     /// notify.notify_one();
-    /// // One permit is stored, so this completes at once.
+    /// // One permit is stored, so this completes immediately.
     /// notify.notified().await;
     /// # }
     /// ```

@@ -41,10 +41,10 @@ const MAX_READERS: u32 = u32::MAX >> 3;
 ///
 /// # Fairness
 ///
-/// Readers and writers get the lock in the order in which they began to wait. A reader that comes
-/// after a waiting writer waits behind it, even while other tasks are reading. So a task that holds
-/// a read guard must not wait for a second one. If a writer began to wait in between, the task
-/// deadlocks.
+/// Readers and writers get the lock in the order in which they began to wait (FIFO). A reader that
+/// comes after a waiting writer waits behind it, even while other tasks are reading. So a task that
+/// holds a read guard must not wait for a second one. If a writer began to wait in between, the
+/// task deadlocks.
 ///
 /// # Memory ordering
 ///
@@ -97,7 +97,7 @@ impl<T: ?Sized> RwLock<T> {
         Self::const_new(value)
     }
 
-    /// Creates an unlocked lock that at most `max_reads` tasks can read at a time.
+    /// Creates an unlocked lock with at most `max_reads` concurrent readers.
     ///
     /// # Panics
     ///
@@ -214,7 +214,7 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Panics
     ///
-    /// Panics if called on a thread that drives tasks, because its tasks could not run meanwhile.
+    /// Panics if called on a thread that drives tasks, because blocking would stall those tasks.
     ///
     /// # Examples
     ///
@@ -292,7 +292,7 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Panics
     ///
-    /// Panics if called on a thread that drives tasks, because its tasks could not run meanwhile.
+    /// Panics if called on a thread that drives tasks, because blocking would stall those tasks.
     ///
     /// # Examples
     ///

@@ -124,7 +124,7 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
 
     /// Downgrades to a shared guard of a part of the value.
     ///
-    /// `f` runs while the access is still exclusive. No writer gets the lock in between.
+    /// `f` runs while the access is still exclusive. No writer can acquire the lock in between.
     ///
     /// # Examples
     ///
@@ -249,8 +249,8 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
 
     /// Atomically downgrades to a shared guard.
     ///
-    /// No writer gets the lock in between. Readers at the front of the wait queue get it together
-    /// with this guard.
+    /// No writer can acquire the lock in between. Readers at the front of the wait queue are
+    /// granted access together with this guard.
     ///
     /// # Examples
     ///

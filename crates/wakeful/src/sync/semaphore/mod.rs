@@ -29,9 +29,9 @@ use std::task::{Context, Poll, ready};
 ///
 /// # Fairness
 ///
-/// Tasks get permits in the order in which they began to wait. A task that requests many permits is
-/// not overtaken by tasks that request fewer. Returned permits are collected for it until it has
-/// all of them. Collected permits are not [available](Self::available_permits).
+/// Tasks get permits in the order in which they began to wait (FIFO). A task that requests many
+/// permits is not overtaken by tasks that request fewer. Returned permits are collected for it
+/// until it has all of them. Collected permits are not [available](Self::available_permits).
 /// [`try_acquire`](Self::try_acquire) does not overtake waiting tasks either.
 ///
 /// # Memory ordering
@@ -53,7 +53,7 @@ use std::task::{Context, Poll, ready};
 ///         let limit = limit.clone();
 ///         wakeful::spawn(async move {
 ///             let _permit = limit.acquire().await.expect("never closed");
-///             number // at most two tasks get here at a time
+///             number // at most two tasks run this at the same time
 ///         })
 ///     })
 ///     .collect();
@@ -326,7 +326,7 @@ impl Semaphore {
     ///
     /// # Panics
     ///
-    /// Panics if called on a thread that drives tasks, because its tasks could not run meanwhile.
+    /// Panics if called on a thread that drives tasks, because blocking would stall those tasks.
     ///
     /// # Examples
     ///
@@ -354,7 +354,7 @@ impl Semaphore {
     ///
     /// # Panics
     ///
-    /// Panics if called on a thread that drives tasks, because its tasks could not run meanwhile,
+    /// Panics if called on a thread that drives tasks, because blocking would stall those tasks,
     /// and if `n` is more than [`MAX_PERMITS`](Self::MAX_PERMITS).
     ///
     /// # Examples
@@ -378,7 +378,7 @@ impl Semaphore {
 
     /// Closes the semaphore: all waiting requests and all later ones fail.
     ///
-    /// A request whose permit was granted, but whose future has not returned it yet, fails as well.
+    /// A request whose permit was granted, but whose future has not returned it yet, also fails.
     /// Permits that are held stay valid, and are returned to the semaphore as usual.
     ///
     /// # Examples

@@ -168,7 +168,7 @@ impl Semaphore {
     ///
     /// # Panics
     ///
-    /// Panics if called on a thread that drives tasks, because its tasks could not run meanwhile.
+    /// Panics if called on a thread that drives tasks, because blocking would stall those tasks.
     ///
     /// # Examples
     ///
@@ -197,7 +197,7 @@ impl Semaphore {
     ///
     /// # Panics
     ///
-    /// Panics if called on a thread that drives tasks, because its tasks could not run meanwhile,
+    /// Panics if called on a thread that drives tasks, because blocking would stall those tasks,
     /// and if `n` is more than [`MAX_PERMITS`](Self::MAX_PERMITS).
     ///
     /// # Examples

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Permits of a [`Semaphore`]; returns them to the semaphore when dropped.
 ///
 /// Returned by [`Semaphore::acquire`], [`acquire_many`](Semaphore::acquire_many) and their
-/// variants. Bind the guard to a named variable: `let _ = ...` drops it at once.
+/// variants. Bind the guard to a named variable: `let _ = ...` drops it immediately.
 ///
 /// # Examples
 ///

@@ -9,8 +9,8 @@
 //!   handled twice.
 //! - [`changed`](Receiver::changed) waits until there is a value that was not seen, and marks it as
 //!   seen. It fails once all senders were dropped and the last value was seen.
-//! - [`has_changed`](Receiver::has_changed) returns at once and marks nothing. It fails as soon as
-//!   all senders were dropped.
+//! - [`has_changed`](Receiver::has_changed) returns immediately and marks nothing. It fails as soon
+//!   as all senders were dropped.
 //!
 //! The value that exists when a receiver is created counts as seen.
 //!

@@ -177,7 +177,8 @@ impl<T> Receiver<T> {
         self.shared.load_version().1
     }
 
-    /// Marks the current value as not seen, so that [`changed`](Self::changed) completes at once.
+    /// Marks the current value as not seen, so that [`changed`](Self::changed) completes
+    /// immediately.
     ///
     /// # Examples
     ///
@@ -214,8 +215,8 @@ impl<T> Receiver<T> {
 
     /// Waits for a value that this receiver has not seen, and marks it as seen.
     ///
-    /// Completes at once if there is such a value. Several values sent before it completes count as
-    /// one change.
+    /// Completes immediately if there is such a value. Several values sent before it completes
+    /// count as one change.
     ///
     /// # Errors
     ///

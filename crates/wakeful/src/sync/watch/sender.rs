@@ -295,7 +295,7 @@ impl<T> Sender<T> {
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
-        // Relaxed: the caller is a sender, so the count does not become 0 meanwhile.
+        // Relaxed: the caller is a sender, so the count cannot become 0 in between.
         self.shared.senders.fetch_add(1, Relaxed);
         Self { shared: self.shared.clone() }
     }

@@ -18,8 +18,8 @@ const MAX_CAPACITY: usize = Semaphore::MAX_PERMITS;
 
 /// Creates a bounded channel, which holds up to `buffer` messages.
 ///
-/// A sender waits while the channel is full. Memory is allocated as messages come in, not for
-/// `buffer` messages at once.
+/// A sender waits while the channel is full. Memory is allocated as messages arrive, not up front
+/// for `buffer` messages.
 ///
 /// # Panics
 ///

@@ -139,7 +139,7 @@ impl<T> Receiver<T> {
     ///
     /// # Panics
     ///
-    /// Panics if called on a thread that drives tasks, because its tasks could not run meanwhile.
+    /// Panics if called on a thread that drives tasks, because blocking would stall those tasks.
     ///
     /// # Examples
     ///
@@ -167,7 +167,7 @@ impl<T> Receiver<T> {
     ///
     /// # Panics
     ///
-    /// Panics if called on a thread that drives tasks, because its tasks could not run meanwhile.
+    /// Panics if called on a thread that drives tasks, because blocking would stall those tasks.
     ///
     /// # Examples
     ///

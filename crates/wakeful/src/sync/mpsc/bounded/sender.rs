@@ -153,7 +153,7 @@ impl<T> Sender<T> {
     ///
     /// # Panics
     ///
-    /// Panics if called on a thread that drives tasks, because its tasks could not run meanwhile.
+    /// Panics if called on a thread that drives tasks, because blocking would stall those tasks.
     ///
     /// # Examples
     ///
@@ -192,7 +192,7 @@ impl<T> Sender<T> {
     /// Reserves capacity for one message, waiting while the channel is full.
     ///
     /// The returned [`Permit`] sends the message without waiting. Waiting senders get free slots in
-    /// the order in which they began to wait.
+    /// the order in which they began to wait (FIFO).
     ///
     /// # Errors
     ///
