@@ -3,7 +3,7 @@
 //! `#[test]` functions run on threads of their own. The main thread starts them and waits for their
 //! results. While it waits, it runs no code of a test and holds no object of one.
 //!
-//! The stack of the main thread shows this: the innermost frame outside of the standard library and
+//! The stack of the main thread shows this: the innermost frame outside the standard library and
 //! the C library is the harness's `run_tests`. A test that runs on the main thread has other
 //! frames, and so does the main thread of any other program. Without stacks or symbols no thread is
 //! recognised.

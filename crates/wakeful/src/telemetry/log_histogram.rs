@@ -264,7 +264,7 @@ impl LogHistogramBuilder {
         let max = nanos(self.max_value.unwrap_or(DEFAULT_MAX));
         // The bucket before that of `min` is the first one, so it ends at or before `min`.
         let skipped = position(min).saturating_sub(1);
-        // The last bucket is the one behind that of the largest duration below `max`.
+        // The last bucket is the one after that of the largest duration below `max`.
         let last = (position(max - 1) + 1).saturating_sub(skipped).max(1);
         LogHistogram { buckets: last as usize + 1, precision, skipped }
     }

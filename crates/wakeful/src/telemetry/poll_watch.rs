@@ -30,7 +30,7 @@ pub(crate) struct PollWatch {
     running: AtomicPtr<Header>,
     /// The kernel's id of the thread.
     thread: AtomicI32,
-    /// The id of the thread in the standard library, for metrics.
+    /// The thread's `std::thread::ThreadId`, for metrics.
     std_thread: Mutex<Option<ThreadId>>,
     /// `activity` at the last observation.
     observed: AtomicU32,
@@ -101,7 +101,7 @@ impl PollWatch {
         *ignore_poison(self.std_thread.lock())
     }
 
-    /// Copies the state of a thread that publishes it in a record of its own, as a thread in
+    /// Copies the state of a thread that publishes it in a separate record, as a thread in
     /// `block_on` does.
     ///
     /// Only the watchdog calls it. `is_polling` says that the thread is in the poll with the number

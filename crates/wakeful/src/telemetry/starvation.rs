@@ -16,7 +16,7 @@
 //!
 //! The watchdog takes samples only while a poll lasts and its thread waits in the kernel. They take at
 //! most one part in [`SHARE`] of the watchdog's time. The time that a sample itself takes belongs to no
-//! interval: a watchdog that is preempted in the middle has read some threads before that and some
+//! interval. A watchdog that is preempted during a sample has read some threads before that and some
 //! after it.
 
 use crate::sys::backtrace::current_tid;
@@ -225,8 +225,8 @@ mod tests {
         assert_eq!(unstarved(&[&[awake(0, 0), awake(0, 0)], &[awake(0, 0)]]), 10);
     }
 
-    /// A watchdog that is preempted in the middle of a sample has read some threads before that, and
-    /// some after it.
+    /// A watchdog that is preempted during a sample has read some threads before that, and some after
+    /// it.
     #[test]
     fn the_time_of_a_sample_is_in_no_interval() {
         let mut starvation = Starvation::default();

@@ -84,8 +84,8 @@ impl Entry {
 
 /// The trace of one worker.
 ///
-/// It also records whether every event is to be observed for another reason that is known when the
-/// scheduler starts: hooks or exact histograms.
+/// A flag says whether every event is also observed for another reason, known when the scheduler
+/// starts: hooks or exact histograms.
 pub(crate) struct TraceBuffer {
     /// [`RECORD`] and [`OBSERVE`].
     flags: AtomicU8,
@@ -109,7 +109,8 @@ struct Slot {
     at_ns: AtomicU64,
     took_ns: AtomicU64,
     task: AtomicU64,
-    /// The site, or null, with the event in its lowest bits: one word, so that no reader sees half of it.
+    /// The site or null, with the event in its lowest bits. It is one word, so that no reader sees
+    /// half of it.
     site_and_event: AtomicPtr<Location<'static>>,
 }
 

@@ -62,8 +62,8 @@ pub(crate) struct ExactBuckets {
 
 /// Counters that are written once per round.
 ///
-/// They have a cache line of their own. Other workers read in each of their rounds whether this
-/// worker sleeps, and must not wait for the line that this worker writes.
+/// The counters have a cache line of their own. In each of their rounds, other workers read whether
+/// this worker sleeps, and must not wait for the line that this worker writes.
 #[derive(Debug)]
 #[repr(align(64))]
 struct RoundCounters {

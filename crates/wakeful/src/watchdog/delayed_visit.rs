@@ -28,7 +28,7 @@
 //! - *The target leaves the list, or its visit begins.* The visit takes the delay out before it observes
 //!   the scheduler. After that, there is nothing to postpone until it puts a new delay in.
 //! - *A forked child sets the timer that it shares with its parent.* The child has no timer and waits
-//!   for none: `forget_parent` has discarded it, and every thread that postpones calls that first.
+//!   for none. Every thread that postpones calls `forget_parent` first, which discards the timer.
 
 use std::time::{Duration, Instant};
 
@@ -84,8 +84,8 @@ pub(super) struct NextVisit {
 impl NextVisit {
     /// Decides when a target is visited again.
     ///
-    /// `tick` is the interval between visits of a scheduler at work, `scan_after` the time until
-    /// the next scan, and `report_after` the time for which a poll may block before it is reported.
+    /// A scheduler at work is visited every `tick`. The next scan is due after `scan_after`, and a
+    /// poll may block for `report_after` before it is reported.
     pub(super) fn new(
         found: Found,
         tick: Duration,

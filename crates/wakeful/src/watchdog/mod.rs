@@ -79,8 +79,8 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 const MAX_SLACK: Duration = Duration::from_millis(4);
 /// The longest time between two visits of a target at work.
 const MAX_TICK: Duration = Duration::from_millis(25);
-/// How long the watchdog goes on ticking after a target was woken or at work. Programs that start and
-/// stop runtimes all the time then need not wake it each time.
+/// How long the watchdog keeps ticking after a target was woken or at work. Programs that start and stop
+/// runtimes all the time then need not wake it each time.
 const LINGER: Duration = Duration::from_millis(100);
 /// The time after which a thread asks again if the list was locked when it wanted to postpone a visit.
 const ASK_AGAIN: Duration = Duration::from_millis(1);

@@ -210,7 +210,7 @@ fn rescue(scheduler: &MultiThread, worker: usize) -> usize {
     events
 }
 
-/// Calls `f`. Returns `None` if it panics, so that the visit goes on.
+/// Calls `f`. Returns `None` if `f` panics, so that the visit continues.
 fn ignore_panic<R>(f: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(f)).map_err(std::mem::forget).ok() // its drop might panic again
 }

@@ -60,8 +60,8 @@ pub(crate) trait Inspectable {
 }
 
 impl CurrentThread {
-    /// Returns the `block_on` whose future is being polled by the thread that runs the tasks, and the
-    /// number of that poll.
+    /// Returns the `block_on` whose future the thread that runs the tasks polls, and the number of
+    /// that poll.
     fn polled_block_on(&self) -> Option<WorkerActivity> {
         let thread = self.poll_watch().thread();
         let mut block_ons = self.base.block_ons().into_iter();
@@ -107,15 +107,15 @@ pub(crate) struct WorkerSnapshot {
 /// The activity of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerActivity {
-    /// It has no thread, or no thread is in `block_on`.
+    /// The worker has no thread, or no thread is in `block_on`.
     Nothing,
-    /// It is parked since this time of the runtime's clock.
+    /// The worker has been parked since this time of the runtime's clock.
     Sleeps(Duration),
-    /// It searches for work, or is between two polls.
+    /// The worker searches for work, or is between two polls.
     Searching,
-    /// It polls the task in the cell at this address, for this long if that is known.
+    /// The worker polls the task in the cell at this address, for this long if known.
     Polls(usize, Option<Duration>),
-    /// It polls the future of the `block_on` with this id. The number identifies the poll.
+    /// The worker polls the future of the `block_on` with this id. The number identifies the poll.
     PollsBlockOn(u64, u32),
 }
 

@@ -24,7 +24,8 @@ use std::time::Duration;
 
 /// A task spins only if it is polled at least this often in a second.
 const POLLS_PER_SECOND: u32 = 20_000;
-/// A task spins only if fewer than one poll in this many was for a wake-up by another task or thread.
+/// A task spins only if fewer than one poll in this many followed a wake-up by another task or
+/// thread.
 const POLLS_PER_WAKE: u32 = 100;
 /// A task whose mean poll takes longer than this works in its polls. A poll that checks a flag and wakes
 /// its task takes a tenth of it.

@@ -44,8 +44,8 @@ pub(crate) trait Watched: Send + Sync {
     /// Returns whether no thread of the scheduler is at work.
     fn is_idle(&self) -> bool;
 
-    /// Returns whether no thread polls tasks of the scheduler or of a `LocalSet` in it, and no
-    /// worker has lost its thread.
+    /// Returns whether no thread polls tasks of the scheduler or its `LocalSet`s, and no worker has
+    /// lost its thread.
     fn are_all_parked(&self) -> bool;
 
     /// Returns a count that grows at least when a thread of the scheduler falls asleep or wakes up.

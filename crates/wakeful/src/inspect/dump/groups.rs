@@ -20,8 +20,7 @@ const MOST_ODD: usize = 6;
 const MOST_GROUP_LINES: usize = 24;
 /// Tasks of a smaller group are listed individually, without a line for the group.
 const SMALLEST_GROUP: usize = 3;
-/// A group is rare, and its tasks odd, if its spawn site has at least this many times as many other
-/// tasks.
+/// A group is rare, and its tasks odd, if its spawn site has at least this multiple of other tasks.
 const ODD_RATIO: usize = 10;
 
 type Site = &'static Location<'static>;

@@ -43,13 +43,13 @@ pub struct HolderDump {
 /// Why a task is named as the holder of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HolderKind {
-    /// It is the joined task.
+    /// The task is joined.
     Joined,
-    /// It acquired the resource, and the guard borrows it.
+    /// The task acquired the resource with a guard that borrows it.
     Holds,
-    /// It acquired the resource with a guard or permit that can be moved freely.
+    /// The task acquired the resource with a guard or permit that can be moved freely.
     MayHaveMoved,
-    /// It was the last to receive from the channel.
+    /// The task was the last to receive from the channel.
     LastReceiver,
 }
 

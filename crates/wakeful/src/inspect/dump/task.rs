@@ -233,8 +233,8 @@ impl TaskDump {
 
     /// Returns a `Display` of the task, of what it waits for and of the holders.
     ///
-    /// It is the counterpart of a trace in tokio's task dumps. The text names the line at which the
-    /// task waits, but not the functions in between.
+    /// This is the counterpart of a trace in tokio's task dumps. The text names the line at which
+    /// the task waits, but not the functions in between.
     ///
     /// # Examples
     ///

@@ -51,7 +51,7 @@ impl fmt::Display for Column {
     }
 }
 
-/// Returns whether `WAKEFUL_DUMP=full` asks for every task in every dump.
+/// Returns whether `WAKEFUL_DUMP=full` is set, so that every dump lists every task.
 fn is_full_by_environment() -> bool {
     static IS_FULL: OnceLock<bool> = OnceLock::new();
     *IS_FULL.get_or_init(|| match std::env::var("WAKEFUL_DUMP") {
@@ -206,7 +206,7 @@ impl fmt::Display for TaskTrace<'_> {
 }
 
 impl TaskDump {
-    /// Returns the state without the worker. An orphan stands out.
+    /// Returns the state without the worker. Orphans have a state of their own.
     pub(super) fn state_in_words(&self) -> &'static str {
         if self.is_orphan() && !self.info().is_block_on() {
             return "ORPHANED, waiting";

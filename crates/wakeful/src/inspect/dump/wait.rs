@@ -69,7 +69,7 @@ impl WaitDump {
     /// Reads all waits of a record. `poll` returns the stamp of the task's last poll.
     ///
     /// If each of the task's `wakers` is known to be queued at a resource, the other waits are
-    /// over: their futures were dropped later in the poll that recorded them.
+    /// over. Their futures were dropped later in the poll that recorded them.
     pub(super) fn read_all(
         record: &WaitRecord,
         poll: impl Fn() -> PollStamp,
@@ -95,7 +95,7 @@ impl WaitDump {
         waits
     }
 
-    /// Returns what the thread of a closure or poll waits for in a `blocking_…` method or in a
+    /// Returns what a closure or poll waits for on its thread, in a `blocking_…` method or a
     /// `block_on` of `scheduler`.
     pub(crate) fn of_blocked(task: &TaskInfo, scheduler: &dyn Inspectable) -> Vec<Self> {
         let now = scheduler.base().config.env.clock.elapsed();
@@ -190,7 +190,7 @@ impl WaitDump {
 
     /// Returns an id that is equal for all tasks that wait for the same resource.
     ///
-    /// It is the id of a task, a file descriptor, a process id or an address.
+    /// The id is that of a task or process, a file descriptor, or an address.
     ///
     /// # Examples
     ///

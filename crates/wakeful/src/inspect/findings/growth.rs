@@ -17,6 +17,8 @@ const MANY: usize = 1000;
 const MIN_RISES: u32 = 3;
 /// The minimum length of a watch, in intervals between two samples.
 const MIN_SAMPLES: u32 = 3;
+/// The reciprocal of the tolerated share of exceptions.
+///
 /// One in this many tasks that the watch began with may have run, and one in this many living tasks
 /// may wait for a descriptor.
 const EXCEPTION: usize = 20;

@@ -1,7 +1,7 @@
 //! Findings about situations that last, such as a lock that is not released.
 //!
-//! Others are a panic that no task observes, a closure that runs after an abort, a spawn site whose
-//! tasks only grow in number, and a wait that may never end.
+//! Others are panics that no task observes, closures that run after an abort, spawn sites whose
+//! number of tasks only grows, and waits that may never end.
 //!
 //! None of these is a bug at first sight: a lock may be held for a moment, and a handle may be
 //! awaited later. So a single scan reports nothing. [`Findings`] remembers when it saw a situation,
@@ -276,7 +276,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Notes a panic of task 7 at this second, and returns for how long it had lasted if it was reported.
+    /// Notes a panic of task 7 at this second. Returns how long it had lasted if it was reported.
     fn note(lasting: &mut HashMap<Key, Lasting>, at: u32, window: u32) -> Option<Duration> {
         let before = std::mem::take(lasting);
         let (now, observed) = (HashMap::new(), Observed::default());

@@ -1,9 +1,9 @@
 //! Publishes the URL of a process's page to tools of the same user.
 //!
-//! The URL is in a file named after the process id, in a folder that only the user can read:
-//! `$XDG_RUNTIME_DIR/wakeful`, or `wakeful-<uid>` in the folder for temporary files. `cargo wakeful top` reads it. A
-//! second line has the URL for a browser that `cargo wakeful run --page` starts, with a code in place of the token. The
-//! file contains the token, so a folder or file of another user is not used.
+//! The URL is in a file named after the process id. Only the user can read its folder: `$XDG_RUNTIME_DIR/wakeful`, or
+//! `wakeful-<uid>` in the folder for temporary files. `cargo wakeful top` reads it. A second line has the URL for a
+//! browser that `cargo wakeful run --page` starts, with a code in place of the token. The file contains the token, so a
+//! folder or file of another user is not used.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};

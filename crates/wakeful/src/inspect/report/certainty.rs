@@ -1,6 +1,6 @@
 //! How certain a report is.
 
-/// How certain it is that a reported situation does not end by itself.
+/// How certain the runtime is that a reported situation does not end by itself.
 ///
 /// Only [`Proven`](Self::Proven) reports end a `block_on` or fail a test. After a
 /// [`Suspected`](Self::Suspected) report the program continues.

@@ -112,7 +112,7 @@ pub enum Report {
     StuckBlockOn(StuckBlockOn),
     /// A task that panicked and whose `JoinHandle` was dropped.
     UnobservedPanic(UnobservedPanic),
-    /// A lock or permit that is held for seconds while its holder waits for something else.
+    /// A lock or permit that is held for seconds while other tasks wait for it.
     SlowHolder(SlowHolder),
     /// Tasks of one spawn site whose number only grows.
     GrowingTasks(GrowingTasks),
@@ -124,7 +124,7 @@ pub enum Report {
     NeverPolled(NeverPolled),
     /// A drop of a runtime that waits for seconds.
     SlowShutdown(SlowShutdown),
-    /// A task that has waited for seconds for something that is not expected to happen.
+    /// A task that has waited for seconds for an event that is not expected to happen.
     Stalled(Stalled),
 }
 
@@ -150,8 +150,8 @@ pub(crate) const KINDS: [&str; 15] = [
 impl Report {
     /// Returns the kind as an identifier.
     ///
-    /// It is the name of the variant in lower case with underscores, for example `"stuck_block_on"` for
-    /// [`StuckBlockOn`](Self::StuckBlockOn).
+    /// The kind is the name of the variant in lower case with underscores, for example
+    /// `"stuck_block_on"` for [`StuckBlockOn`](Self::StuckBlockOn).
     ///
     /// # Examples
     ///
@@ -174,7 +174,7 @@ impl Report {
         KINDS[self.index()]
     }
 
-    /// Returns how certain it is that the situation does not end by itself.
+    /// Returns how certain the runtime is that the situation does not end by itself.
     ///
     /// An orphan, a stuck `block_on` and an unobserved panic are always proven. A deadlock or futurelock
     /// can be either, and its text says why. All other reports are suspected. See [`Certainty`] for
@@ -387,8 +387,9 @@ impl Report {
         }
     }
 
-    /// Returns a key that is equal for two reports of the same situation, or `None` if a situation
-    /// is reported only once.
+    /// Returns a key that is equal for two reports of the same situation.
+    ///
+    /// Returns `None` if a situation is reported only once.
     fn repeat_key(&self) -> Option<Vec<u64>> {
         match self {
             Report::Orphan(_) | Report::UnobservedPanic(_) => None,

@@ -167,7 +167,7 @@ impl Stalled {
 
     /// Returns how many other tasks wait for the same reason.
     ///
-    /// They wait at the same barrier or semaphore, or in a call at the same site.
+    /// The other tasks wait at the same barrier or semaphore, or in a call at the same site.
     pub fn others(&self) -> usize {
         self.others
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// A `block_on` that provably can never return.
 ///
-/// Its future waits for an event that can never happen, and no other task of the runtime can run.
+/// The future waits for an event that can never happen, and no other task of the runtime can run.
 /// The `block_on` ends with a panic whose message is this report. Some cases are detected only with
 /// [`Builder::always_end_stuck_block_on`](crate::runtime::Builder::always_end_stuck_block_on). The
 /// report is always [proven](super::Certainty::Proven).

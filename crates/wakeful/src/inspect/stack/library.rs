@@ -109,17 +109,17 @@ fn is_own_source(file: &str) -> bool {
     OWN_SOURCES.contains("wakeful") && file.contains(OWN_SOURCES)
 }
 
-/// Returns whether a source file is the one of this crate whose functions poll tasks.
+/// Returns whether a source file is this crate's file whose functions poll tasks.
 pub(super) fn polls_tasks(file: &str) -> bool {
     is_own_source(file) && file.ends_with("/task/cell.rs")
 }
 
-/// Returns whether a source file is the one of this crate that reads and writes standard streams.
+/// Returns whether a source file is this crate's file that reads and writes standard streams.
 pub(in crate::inspect) fn is_stdio_source(file: &str) -> bool {
     is_own_source(file) && file.ends_with("/io/stdio/blocking_stream.rs")
 }
 
-/// Returns whether a source file is in cargo's folders, or in those of the Rust toolchain.
+/// Returns whether a source file is in a folder of cargo or of the Rust toolchain.
 pub(crate) fn is_library_source(file: &str) -> bool {
     library_of_path(file).is_some()
 }
@@ -135,7 +135,7 @@ fn crate_of(name: &str) -> Option<&str> {
     (!root.is_empty() && root.chars().all(is_name)).then_some(root)
 }
 
-/// Returns the library of a source file that is in cargo's folders, or in those of the Rust toolchain.
+/// Returns the library of a source file in a folder of cargo or of the Rust toolchain.
 fn library_of_path(file: &str) -> Option<String> {
     let after = |folder: &str| file.find(folder).map(|at| &file[at + folder.len()..]);
     let first = |path: &str| path.split('/').next().unwrap_or_default().to_owned();

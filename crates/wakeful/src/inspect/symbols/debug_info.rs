@@ -1,6 +1,6 @@
 //! Lines and inlined functions, from the debug information of a file.
 //!
-//! Debug information is read anew for each report: reports are rare, and a program that makes none
+//! Debug information is read again for each report: reports are rare, and a program that makes none
 //! pays nothing. Only the compilation units of functions on the stack are decoded.
 
 use super::elf::Elf;

@@ -166,8 +166,9 @@ impl Elf {
         section.copy.get_or_init(copy).as_deref()
     }
 
-    /// Returns a section and the address that it is loaded to, or `None` if there is no such section or it
-    /// is compressed.
+    /// Returns a section and the address that it is loaded to.
+    ///
+    /// Returns `None` if there is no such section, or if it is compressed.
     pub(super) fn section(&self, name: &str) -> Option<(u64, &[u8])> {
         let names = self.bytes(self.sections.get(self.names)?)?;
         let is_named = |section: &&Section| {

@@ -12,8 +12,8 @@
 //! thread is known to be ([`Walked::certain`]). Without a frame the walk ends early.
 //!
 //! The kernel copies the stack, so a thread that continues meanwhile causes no data race. The copy is
-//! used only if the thread did not run before the copy was complete: the thread is in the same system
-//! call, and the kernel has not switched to it in between.
+//! used only if the thread did not run before the copy was complete. The check is that the thread is in
+//! the same system call, and that the kernel has not switched to it in between.
 
 use super::elf::Elf;
 use super::{MemoryMap, Program};
@@ -30,8 +30,8 @@ const MAX_BYTES: u64 = 1 << 20;
 const MAX_FRAMES: usize = 64;
 /// The maximum size of a frame in the search for one.
 const MAX_FRAME: u64 = 64 << 10;
-/// Where the frame pointer is, below the caller's part of the stack: below it are the caller's frame
-/// pointer and the return address.
+/// The offset of the frame pointer from the caller's part of the stack. The saved frame pointer and
+/// the return address lie in between.
 const FRAME_BYTES: i64 = 2 * WORD as i64;
 const WORD: usize = size_of::<u64>();
 

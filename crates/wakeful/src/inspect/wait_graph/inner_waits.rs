@@ -19,15 +19,15 @@ use std::sync::Arc;
 /// What a task, closure or `block_on` future waits for on its own thread.
 #[derive(Clone)]
 pub(super) enum InnerWait {
-    /// Its thread is in a `blocking_…` method.
+    /// The thread is in a `blocking_…` method.
     Thread(Arc<BlockedThread>),
-    /// It has called `block_on`.
+    /// The thread is in a nested `block_on`.
     BlockOn(Arc<BlockOnState>),
 }
 
 impl InnerWait {
-    /// Returns the number of live wakers of the inner wait, or `None` if the thread does not wait
-    /// there any more.
+    /// Returns the number of live wakers of the inner wait, or `None` if the thread no longer waits
+    /// there.
     pub(super) fn wakers(&self, outer: u64) -> Option<u64> {
         match self {
             InnerWait::Thread(thread) => (thread.record.outer() == outer && thread.is_waiting())

@@ -133,7 +133,7 @@ where
     // After the wake-ups, which may run user code: a shutdown of a peer waits for this scan. Most scans
     // need no other runtime, and a process may have many.
     let peers = if is_wide || is_quiet { peers() } else { Vec::new() };
-    // Such a thread ends after a while, and then runs the destructors of its thread-locals, which may
+    // An idle pool thread ends after a while and runs the destructors of its thread-locals, which may
     // wake any task.
     let has_idle_threads =
         runtime.pool_counts().idle > 0 || peers.iter().any(|peer| peer.pool_counts().idle > 0);
@@ -259,7 +259,7 @@ fn with_peers<'a>(
     [&[scheduler], peers].concat()
 }
 
-/// Returns all waits of the process and the reason why no code can run, if that is the case.
+/// Returns all waits of the process with the reason why no code can run, or `None` if code can run.
 fn prove_quiescence(
     scheduler: &dyn Inspectable,
     peers: &[&dyn Inspectable],

@@ -12,10 +12,9 @@ use crate::wait::ownership::owner::Owner;
 use crate::wait::ownership::resource_record::ResourceRecord;
 use std::time::Duration;
 
-/// How long a node must wait before it counts as stuck, if it has exits or waits for a guard that may
-/// have been moved.
+/// How long a node with exits, or with a guard that may have moved, must wait to count as stuck.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a node must wait before it counts as stuck, if one of its exits is unknown.
+/// How long a node with an unknown exit must wait to count as stuck.
 const UNKNOWN_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A node of the graph, as observed by the scan.

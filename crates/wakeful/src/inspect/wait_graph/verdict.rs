@@ -86,8 +86,9 @@ impl Graph {
         (reports, again_in)
     }
 
-    /// Returns whether the runtime can make no progress by itself: every task is stuck, and there
-    /// is no timer, I/O source or blocking closure.
+    /// Returns whether the runtime can make no progress by itself.
+    ///
+    /// This holds if every task is stuck, and there is no timer, I/O source or blocking closure.
     pub(super) fn cannot_progress(
         &self,
         scheduler: &dyn Inspectable,

@@ -1,6 +1,5 @@
-//! Models the sleep protocol of the watchdog: an event and a thread that begins to work, while the
-//! watchdog stops visiting the scheduler. Catches a change that the last scan misses and that wakes
-//! no thread.
+//! Models the sleep protocol of the watchdog: an event or a working thread races with the end of
+//! the visits. Catches a change that the last scan misses and that wakes no thread.
 
 use crate::sys::membarrier::Barriers;
 use crate::sys::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};

@@ -99,7 +99,7 @@ impl Api {
 
     /// Returns the metrics of all runtimes in the format of Prometheus.
     ///
-    /// They have the names of tokio-metrics if the request says `names=tokio`.
+    /// The metrics have the names of tokio-metrics if the request says `names=tokio`.
     pub(in crate::inspect::page) fn prometheus(&self, request: &Request) -> Response {
         let all = runtimes::all().into_iter();
         let text = match request.parameter("names") {
