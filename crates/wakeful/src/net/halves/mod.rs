@@ -241,9 +241,12 @@ macro_rules! halves {
             /// # #[wakeful::main(flavor = "current_thread")]
             /// # async fn main() -> std::io::Result<()> {
             #[doc = $setup]
-            /// let (_read, write) = client.into_split(); write.forget(); // The write side is still
-            /// open, so the read does not reach end of file. let error = server.try_read(&mut [0;
-            /// 8]).unwrap_err(); assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock); # Ok(())
+            /// let (_read, write) = client.into_split();
+            /// write.forget();
+            /// // The write side is still open, so the read does not reach end of file.
+            /// let error = server.try_read(&mut [0; 8]).unwrap_err();
+            /// assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+            /// # Ok(())
             /// # }
             /// ```
             pub fn forget(mut self) {
