@@ -2,7 +2,7 @@
 //!
 //! A candidate is a task that waits for one resource with a [stall note](StallNote), and otherwise only
 //! for time-outs and shutdown signals. The task has as many live wakers as waits of its last poll, and the
-//! resource has one of them:
+//! resource holds one of these wakers:
 //! - Waits for permits and for capacity are linked while the waiter is in the list.
 //! - A receiver, a barrier and a `Notify` write a note only for waits with a waker of the task itself. A
 //!   receiver keeps the waker. A barrier and a `Notify` remove the note when a waiting future is dropped.

@@ -28,7 +28,7 @@ use std::os::unix::fs::FileExt;
 /// The maximum size of the copied part of a stack, which begins with the innermost frames.
 const MAX_BYTES: u64 = 1 << 20;
 const MAX_FRAMES: usize = 64;
-/// The maximum size of a frame in the search for one.
+/// The maximum distance over which a frame is searched for.
 const MAX_FRAME: u64 = 64 << 10;
 /// The offset of the frame pointer from the caller's part of the stack. The saved frame pointer and
 /// the return address lie in between.

@@ -45,9 +45,10 @@
 //! - The owner of a receiver is the task that received last, unless that task itself waits for
 //!   capacity.
 //!
-//! A `block_on` is ended only if it provably can never return. Either no code of the process can run
-//! ([`quiescence`]). Or its future has no waker, the runtime can make no progress, and the runtime was
-//! built to end such a `block_on`, as tests are.
+//! A `block_on` is ended only if it provably can never return. One proof is that no code of the process
+//! can run ([`quiescence`]). The other is that its future has no waker and the runtime can make no
+//! progress. It counts only if the runtime was built to end such a `block_on`, as the runtimes of tests
+//! are.
 
 mod graph;
 mod inner_waits;
