@@ -32,7 +32,7 @@ pub struct LogHistogram {
     pub(super) buckets: usize,
     /// The exponent of the number of buckets in a group.
     pub(super) precision: u32,
-    /// The number of positions before the last one that the first bucket covers.
+    /// The last position that the first bucket covers.
     skipped: u64,
 }
 

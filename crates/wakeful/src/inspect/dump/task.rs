@@ -380,8 +380,8 @@ impl TaskDump {
     /// Returns the total time of the task's polls, estimated from samples.
     ///
     /// After some of its checks of timers and I/O, a worker times one poll as a sample of the
-    /// others. The watchdog adds polls of 30 ms or more (60 ms on a current-thread runtime). Zero
-    /// for the future of a `block_on`.
+    /// others. The watchdog adds polls of 30 ms or more (60 ms on a current-thread runtime).
+    /// Returns zero for the future of a `block_on`.
     pub fn busy(&self) -> Duration {
         self.busy
     }

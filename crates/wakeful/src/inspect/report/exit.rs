@@ -71,8 +71,8 @@ impl Exit {
         Self { reason, remaining, descriptor: None }
     }
 
-    /// Looks up the addresses of the wait's descriptor. This takes system calls, so only exits that
-    /// are reported get it.
+    /// Looks up the addresses of the wait's descriptor. The lookup takes system calls, so it is
+    /// made only for exits that are reported.
     pub(super) fn describe_descriptor(&mut self) {
         if let ExitReason::Wait { wait, .. } = self.reason
             && wait.kind.is_for_descriptor()

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// A lock or permit that has been held for seconds while other tasks wait for it.
 ///
-/// The holder itself waits for something else, or runs a closure of the blocking pool.
+/// The holder is itself waiting, or is a running closure of the blocking pool.
 ///
 /// The report is [suspected](super::Certainty::Suspected): it assumes that the guard or permit is
 /// still held by the task that acquired it, and the holder may still release it. Set the time with

@@ -237,7 +237,7 @@ impl LateThread {
         self.call.as_deref()
     }
 
-    /// Returns the lines of the thread's stack, innermost function first, or of the reason why
+    /// Returns the thread's stack as lines of text, innermost function first, or the reason why
     /// there is none.
     ///
     /// The stacks of all but the first 16 threads are empty.

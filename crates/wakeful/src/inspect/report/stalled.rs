@@ -13,13 +13,13 @@ use std::time::Duration;
 
 /// A wait that has lasted for seconds and shows signs that it may never end.
 ///
-/// | the task waits | and |
+/// | a task that waits | is reported if |
 /// | --- | --- |
 /// | at a [`Barrier`](crate::sync::Barrier) | not all tasks of the round have arrived |
 /// | for permits of a [`Semaphore`](crate::sync::Semaphore) | it wants more than the semaphore ever had |
 /// | for a message of an [`mpsc`](crate::sync::mpsc) channel | the only sender left is the first one, and it seems to be kept by the task itself, or by a task that awaits the end of this task |
 /// | for capacity of an `mpsc` channel | it received from the channel last, or no task ever did |
-/// | for a [`Notify`](crate::sync::Notify) | `notify_waiters` was called once, before that, when no task waited |
+/// | for a [`Notify`](crate::sync::Notify) | `notify_waiters` was called once, before the wait, when no task waited |
 ///
 /// The report is [suspected](super::Certainty::Suspected): its text says what is known and what is
 /// assumed. It is made after three times the duration of
