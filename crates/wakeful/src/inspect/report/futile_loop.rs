@@ -30,10 +30,10 @@ use std::time::Duration;
 /// use wakeful::runtime::Builder;
 /// use wakeful::sync::mpsc;
 ///
-/// let (tx, rx) = std_mpsc::channel();
+/// let (report_tx, report_rx) = std_mpsc::channel();
 /// let rt = Builder::new_multi_thread()
 ///     .worker_threads(1)
-///     .on_report(move |report| drop(tx.send(report.clone())))
+///     .on_report(move |report| drop(report_tx.send(report.clone())))
 ///     .build()?;
 /// let (tx, mut rx) = mpsc::channel::<u32>(1);
 /// drop(tx);
@@ -44,7 +44,7 @@ use std::time::Duration;
 ///         }
 ///     }
 /// });
-/// let Ok(Report::FutileLoop(report)) = rx.recv() else { panic!("another report") };
+/// let Ok(Report::FutileLoop(report)) = report_rx.recv() else { panic!("another report") };
 /// assert_eq!(report.operation(), "mpsc::Receiver::recv");
 /// assert!(report.count() >= 10_000);
 /// looping.abort();
