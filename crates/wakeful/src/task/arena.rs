@@ -1,21 +1,22 @@
 //! Memory for task cells: one arena per worker, with size classes.
 //!
-//! An arena returns no memory to the allocator while its runtime lives.
+//! An arena does not free memory while its runtime lives.
 //!
-//! An [`Arena`] belongs to one scheduler. One thread at a time allocates from it, the holder of its
-//! [`Allocator`]. An arena grows by [`Chunk`]s, each divided into cells of one size class. A cell
-//! that the holder of the allocator frees goes to a plain free list. Other threads push a freed
-//! cell to the arena's `returned` stack, which the holder drains when its free list is empty.
+//! An [`Arena`] belongs to one scheduler. Only the holder of its [`Allocator`], one thread at a
+//! time, allocates from it. An arena grows by [`Chunk`]s, each divided into cells of one size
+//! class. A cell that the holder of the allocator frees goes to a plain free list. Other threads
+//! push freed cells to the arena's `returned` stack, which the holder drains when its free list is
+//! empty.
 //!
-//! Cells stay mapped while the runtime lives. So any thread may walk all chunks and ask the state
-//! word of each cell whether it holds a task. Dumps and the shutdown enumerate tasks that way. A
-//! spawn therefore maintains no list of tasks and takes no lock.
+//! Cells stay mapped while the runtime lives. So any thread may walk all chunks and check the state
+//! word of each cell for a task. Dumps and the shutdown enumerate tasks this way, so a spawn
+//! maintains no list of tasks and takes no lock.
 //!
 //! # Rules
 //!
 //! - ARENA-1. Only the thread that holds the [`Allocator`], or whose context names this arena,
 //!   accesses `local`.
-//! - ARENA-2. The first `initialized` cells of a chunk have initialized headers, for good. The
+//! - ARENA-2. The first `initialized` cells of a chunk have initialized headers, permanently. The
 //!   count is stored with Release after the header is written.
 //! - ARENA-3. The arena outlives its cells in use. `close` counts the cells that are still referred
 //!   to. The thread that frees the last of them calls [`Schedule::last_cell_freed`]. Only then may
@@ -42,18 +43,18 @@ use std::time::Duration;
 const CHUNK_BYTES: usize = 64 * 1024;
 const FIRST_CELLS: u32 = 8;
 
-/// The head of a block of memory that is divided into cells of one class.
+/// The header of a block of memory that is divided into cells of one class.
 #[repr(C, align(16))]
 pub(crate) struct Chunk {
     pub(crate) scheduler: NonNull<dyn Schedule>,
     arena: NonNull<Arena>,
-    /// The chunk that was allocated before this one. The list only grows.
+    /// The previously allocated chunk. The list only grows.
     older: *mut Chunk,
     class: usize,
     cells: u32,
-    /// How many cells have a header (ARENA-2).
+    /// The number of cells that have a header (ARENA-2).
     initialized: AtomicU32,
-    /// The poll time of the tasks in its cells.
+    /// The poll times of the tasks in this chunk's cells.
     poll_time: PollTime,
 }
 
@@ -72,24 +73,24 @@ impl Chunk {
 
 /// Adds to the poll time of the task `id` in `cell`.
 ///
-/// The caller polled the task or saw it being polled. The cell may hold another task by now.
+/// The caller polled the task or saw it being polled. The cell may already hold another task.
 ///
 /// # Safety
 ///
-/// `cell` is a cell of an arena that is alive.
+/// `cell` must be a cell of a live arena.
 pub(crate) unsafe fn add_poll_time(cell: NonNull<Header>, id: u64, time: Duration) {
     // SAFETY: by contract.
     let (poll_time, cells, index) = unsafe { poll_time_entry(cell) };
     poll_time.add(cells, index, id, time);
 }
 
-/// Adds the part of a poll's duration that the watchdog has not yet added.
+/// Adds the part of a poll's duration that the watchdog has not added yet.
 ///
-/// `before` is the task's [`poll_time_of`] when the poll started, `time` its duration.
+/// `before` is the task's [`poll_time_of`] when the poll started, and `time` is the poll's duration.
 ///
 /// # Safety
 ///
-/// `cell` is a cell of an arena that is alive.
+/// `cell` must be a cell of a live arena.
 pub(crate) unsafe fn add_remaining_poll_time(
     cell: NonNull<Header>,
     id: u64,
@@ -103,11 +104,12 @@ pub(crate) unsafe fn add_remaining_poll_time(
     }
 }
 
-/// Returns the poll time of the task `id` in `cell`; zero if the cell holds another task by now.
+/// Returns the poll time of the task `id` in `cell`, or zero if the cell already holds another
+/// task.
 ///
 /// # Safety
 ///
-/// `cell` is a cell of an arena that is alive.
+/// `cell` must be a cell of a live arena.
 pub(crate) unsafe fn poll_time_of(cell: NonNull<Header>, id: u64) -> Duration {
     // SAFETY: by contract.
     let (poll_time, _, index) = unsafe { poll_time_entry(cell) };
@@ -116,7 +118,7 @@ pub(crate) unsafe fn poll_time_of(cell: NonNull<Header>, id: u64) -> Duration {
 
 /// Returns the poll time of a task.
 pub(crate) fn poll_time(task: &TaskRef) -> Duration {
-    // SAFETY: the reference keeps the cell, and the cell its arena (ARENA-3).
+    // SAFETY: the reference keeps the cell alive, and the cell its arena (ARENA-3).
     let (poll_time, _, index) = unsafe { poll_time_entry(task.cell()) };
     poll_time.get(index, task.header().id.get())
 }
@@ -125,7 +127,7 @@ pub(crate) fn poll_time(task: &TaskRef) -> Duration {
 ///
 /// # Safety
 ///
-/// `cell` is a cell of an arena that stays alive for as long as the result is used.
+/// `cell` must be a cell of an arena that stays alive while the result is used.
 unsafe fn poll_time_entry<'a>(cell: NonNull<Header>) -> (&'a PollTime, usize, usize) {
     // SAFETY: by contract. Chunks live as long as their arena, and `chunk` is written once, with
     // the header.
@@ -146,27 +148,29 @@ struct Class {
 
 struct Local {
     classes: [Class; CLASSES],
-    /// Freed cells that were put into a free list.
+    /// The number of freed cells that were put into a free list.
     reclaimed: u64,
     ids: IdBlock,
 }
 
-/// The memory of one worker's tasks. Aligned to two cache lines, against false sharing.
+/// The memory of one worker's tasks, aligned to two cache lines against false sharing.
 #[repr(align(128))]
 pub(crate) struct Arena {
     scheduler: UnsafeCell<Option<NonNull<dyn Schedule>>>,
     local: UnsafeCell<Local>,
     newest: AtomicPtr<Chunk>,
     returned: Stack,
-    /// The number of cells in use. `close` adds it. Threads that free a cell after the return stack was
-    /// closed subtract one, possibly before that. Once `close` has added, zero means that all are free.
+    /// The number of cells in use, counted from `close` on. `close` adds the number at that time.
+    ///
+    /// Threads that free a cell after the return stack was closed subtract one, possibly before
+    /// `close` adds. Once `close` has added, zero means that all cells are free.
     outstanding: AtomicIsize,
-    /// Cells ever allocated, by the site of the spawn. Written under ARENA-1.
+    /// The number of cells ever allocated, by spawn site. Written under ARENA-1.
     spawns: SpawnCounts,
 }
 
 // SAFETY: ARENA-1 guards `local`, `scheduler` is written once before the arena is shared, and the
-// rest is atomic.
+// other fields are atomic.
 unsafe impl Send for Arena {}
 // SAFETY: the reason for `Send` covers `Sync`.
 unsafe impl Sync for Arena {}
@@ -201,27 +205,27 @@ impl Arena {
     ///
     /// # Safety
     ///
-    /// Called once, before the arena is shared. The arena does not move any more, and `scheduler`
-    /// outlives it.
+    /// Must be called once, before the arena is shared. The arena must not move afterwards, and
+    /// `scheduler` must outlive it.
     pub(crate) unsafe fn open(&self, scheduler: NonNull<dyn Schedule>) -> Allocator {
         // SAFETY: not shared yet, by contract.
         self.scheduler.with_mut(|own| unsafe { *own = Some(scheduler) });
         Allocator { arena: NonNull::from(self) }
     }
 
-    /// Returns how many cells were ever allocated: one for each task that was spawned in this arena.
+    /// Returns the number of cells ever allocated: one for each task spawned in this arena.
     pub(crate) fn handed_out(&self) -> u64 {
         self.spawns.total()
     }
 
-    /// Calls `f` with each site where tasks of this arena were spawned, and with their number.
+    /// Calls `f` with each site where tasks of this arena were spawned, and their number.
     pub(crate) fn spawns_by_site(&self, f: impl FnMut(&'static Location<'static>, u64)) {
         self.spawns.read(f);
     }
 
     /// Returns whether this is an arena of `scheduler`.
     pub(crate) fn belongs_to(&self, scheduler: NonNull<dyn Schedule>) -> bool {
-        // SAFETY: written once, before the arena was shared.
+        // SAFETY: `scheduler` is written once, before the arena is shared.
         let own = self.scheduler.with(|own| unsafe { *own });
         own.is_some_and(|own| ptr::addr_eq(own.as_ptr(), scheduler.as_ptr()))
     }
@@ -249,7 +253,8 @@ impl Arena {
 
     /// Claims and drops every future that is still in the arena.
     ///
-    /// The thread that shuts the scheduler down calls this after it closed and drained all queues.
+    /// The thread that shuts the scheduler down calls this after it has closed and drained all
+    /// queues.
     pub(crate) fn cancel_all(&self) {
         self.each_cell(|cell| {
             // SAFETY: the cells of a walk have initialized headers (ARENA-2).
@@ -265,7 +270,7 @@ impl Arena {
     ///
     /// # Safety
     ///
-    /// The state word said `Free` to the caller, and to no other thread.
+    /// The state word must have returned `Free` to the caller, and to no other thread.
     pub(crate) unsafe fn free(cell: NonNull<Header>) {
         // SAFETY: the caller owns the cell, by contract. Chunks outlive their cells (ARENA-3).
         let header = unsafe { cell.as_ref() };
@@ -331,7 +336,7 @@ impl Allocator {
         unsafe { self.arena.as_ref().allocate(class, ids, origin) }
     }
 
-    /// Closes the arena: from here on every free is counted.
+    /// Closes the arena: from then on, every free is counted.
     ///
     /// `None` means that cells are still referred to. The thread that frees the last of them calls
     /// [`Schedule::last_cell_freed`].
@@ -344,12 +349,13 @@ impl Allocator {
         let in_use = arena.handed_out().wrapping_sub(reclaimed) as isize - returned;
         debug_assert!(in_use >= 0, "more cells freed than allocated");
         // Each free since `returned.close()` has subtracted one, so the count is zero or below
-        // here. It reaches zero exactly when the last cell is freed.
+        // before this addition. After it, the count reaches zero exactly when the last cell is
+        // freed.
         (arena.outstanding.fetch_add(in_use, AcqRel) + in_use == 0).then_some(AllFreed)
     }
 }
 
-/// Every cell of the arena is free.
+/// Proof that every cell of the arena is free.
 #[must_use]
 pub(crate) struct AllFreed;
 
@@ -358,7 +364,7 @@ impl Arena {
     ///
     /// # Safety
     ///
-    /// ARENA-1: the calling thread holds the allocator.
+    /// ARENA-1: the calling thread must hold the allocator.
     #[inline]
     pub(crate) unsafe fn allocate(
         &self,
@@ -384,7 +390,7 @@ impl Arena {
     #[cold]
     fn allocate_slow(&self, local: &mut Local, class: usize) -> NonNull<Header> {
         for cell in self.returned.take_all() {
-            // SAFETY: the cells of a taken chain are the caller's, and their chunk is alive.
+            // SAFETY: the cells of a taken chain belong to the caller, and their chunk is alive.
             let from = unsafe { cell.as_ref().chunk.as_ref() }.class;
             local.reclaimed += 1;
             push_free(&mut local.classes[from], cell);
@@ -422,7 +428,7 @@ impl Arena {
         let memory = unsafe { alloc(layout) }.cast::<Chunk>();
         let Some(chunk) = NonNull::new(memory) else { handle_alloc_error(layout) };
         let scheduler = self.scheduler.with(|scheduler| {
-            // SAFETY: written once, before the arena was shared.
+            // SAFETY: `scheduler` is written once, before the arena is shared.
             unsafe { *scheduler }.expect("the arena is opened before it is used")
         });
         let head = Chunk {

@@ -1,7 +1,7 @@
 //! The diagnostic record of a `block_on` future.
 //!
-//! The future of `block_on` is not a task and has no cell, but it waits, holds locks and spawns tasks
-//! as a task does. Its thread writes this record; dumps, reports and the watchdog read it.
+//! The future of `block_on` is not a task and has no cell, but waits, holds locks and spawns tasks
+//! as a task does. Its thread writes the record; dumps, reports and the watchdog read it.
 
 use super::context;
 use super::header::FutureMemory;
@@ -12,35 +12,35 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use std::task::{RawWakerVTable, Waker};
 
-/// The bit that tells the id of a `block_on` future from a task's [`Id`](super::Id). No bit above
-/// it is set in any id, so flags can be stored there.
+/// The bit that distinguishes the id of a `block_on` future from a task's [`Id`](super::Id). Ids
+/// have no bits above it, so those can store flags.
 const BLOCK_ON_BIT: u64 = 1 << 60;
 
-/// Returns whether this is the id of a `block_on` future and not of a task.
+/// Returns whether this is the id of a `block_on` future rather than a task.
 #[inline]
 pub(crate) fn is_block_on_id(id: u64) -> bool {
     id & BLOCK_ON_BIT != 0
 }
 
-/// What is known of one thread's `block_on`. Written by that thread, read by any.
+/// The diagnostic record of one thread's `block_on`, written by that thread and read by any.
 pub(crate) struct BlockOnRecord {
-    /// The lower half counts down from `u32::MAX`. Tasks keep the lower half of their parent's id,
-    /// and no task has one that high.
+    /// The lower half counts down from `u32::MAX`. Tasks store the lower half of their parent's id,
+    /// and no task's id is that high.
     pub(crate) id: u64,
     pub(crate) waiting: WaitRecord,
-    /// Twice the number of polls. Even while the future is being polled, odd between polls.
+    /// Twice the number of polls: even while the future is being polled, odd between polls.
     poll_counter: AtomicU32,
     /// The value of `poll_counter` when `block_on` was called.
     counter_at_start: AtomicU32,
-    /// How many polls have woken the future from inside.
+    /// The number of polls that woke the future from inside.
     self_wakes: AtomicU32,
-    /// The value of `poll_counter` in the poll whose self-wake is already counted, or must not be.
+    /// The value of `poll_counter` in the poll whose self-wake is already counted or must not count.
     self_wake_seen_in: AtomicU32,
-    /// Milliseconds of the runtime's clock when the future first returned `Pending`, or UNKNOWN.
+    /// When the future first returned `Pending`, in milliseconds of the runtime's clock, or UNKNOWN.
     first_waited_ms: AtomicU32,
     /// Where `block_on` was called; null before the first call.
     site: AtomicPtr<Location<'static>>,
-    /// Where the future lies, and its size; 0 if that is not known.
+    /// The address and size of the future; 0 if unknown.
     future: AtomicPtr<()>,
     future_len: AtomicU32,
     /// The data and the vtable of the waker that the future is polled with.
@@ -53,12 +53,12 @@ pub(crate) struct BlockOnRecord {
     outer: AtomicU64,
 }
 
-/// What `block_on` was called on.
+/// The object that `block_on` was called on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockOnVia {
-    /// A runtime. It is borrowed until `block_on` returns, so no thread can shut it down.
+    /// A runtime, which is borrowed until `block_on` returns, so no thread can shut it down.
     Runtime = 0,
-    /// A handle. Another thread may shut the runtime down, which ends what the future waits for.
+    /// A handle. Another thread may shut the runtime down, which ends the future's waits.
     Handle = 1,
 }
 
@@ -114,22 +114,22 @@ impl BlockOnRecord {
         }
     }
 
-    /// Returns when the future first had to wait, if it had to.
+    /// Returns when the future first had to wait, if ever.
     pub(crate) fn first_waited_ms(&self) -> Option<u32> {
         Some(self.first_waited_ms.load(Relaxed)).filter(|ms| *ms != UNKNOWN)
     }
 
-    /// Stores where the future lies until the `block_on` ends.
+    /// Stores the location of the future until the `block_on` ends.
     #[inline]
     pub(crate) fn set_future<F>(&self, future: &F) {
         let address = ptr::from_ref(future).cast_mut().cast();
-        // Relaxed: a reader may combine the address of one future with the size of another. It reads
-        // through the kernel (`sys::own_memory`), so it only gets bytes that mean nothing.
+        // Relaxed: a reader may combine the address of one future with the size of another. The
+        // reader reads through the kernel (`sys::own_memory`), so it only gets meaningless bytes.
         self.future.store(address, Relaxed);
         self.future_len.store(size_of::<F>() as u32, Relaxed);
     }
 
-    /// Returns where the future lies. The memory may be used for something else by now.
+    /// Returns the location of the future, whose memory may already be reused.
     pub(crate) fn future_memory(&self) -> FutureMemory {
         let (address, len) = (self.future.load(Relaxed).addr(), self.future_len.load(Relaxed));
         FutureMemory { address, len: len as usize, is_boxed: false }
@@ -146,12 +146,12 @@ impl BlockOnRecord {
         self.outer.load(Relaxed)
     }
 
-    /// Returns whether a `block_on` of any scheduler is going on.
+    /// Returns whether this thread is in a `block_on` of any scheduler.
     pub(crate) fn is_active(&self) -> bool {
         !self.scheduler.load(Relaxed).is_null()
     }
 
-    /// Returns whether a `block_on` of the scheduler at this address is going on.
+    /// Returns whether this thread is in a `block_on` of the scheduler at this address.
     pub(crate) fn belongs_to(&self, scheduler: *const ()) -> bool {
         self.scheduler.load(Relaxed).addr() & !(BlockOnVia::Handle as usize) == scheduler.addr()
     }
@@ -166,7 +166,7 @@ impl BlockOnRecord {
     #[inline]
     pub(crate) fn end_poll(&self) {
         // Release pairs with the Acquire loads below: a reader that sees the end of the poll sees
-        // what the poll wrote.
+        // the poll's writes.
         self.poll_counter.store((self.poll_counter.load(Relaxed) | 1).wrapping_add(2), Release);
     }
 
@@ -182,18 +182,18 @@ impl BlockOnRecord {
         ended + u32::from(counter.is_multiple_of(2))
     }
 
-    /// Identifies the current call of `block_on` among those of this thread.
+    /// Returns a number that identifies the current call of `block_on` on this thread.
     pub(crate) fn call_number(&self) -> u32 {
         self.counter_at_start.load(Acquire)
     }
 
-    /// Returns the number of the current poll among all of this thread, doubled. It is odd between
+    /// Returns twice the number of the current poll, counted per thread; the result is odd between
     /// polls.
     pub(crate) fn poll_number(&self) -> u32 {
         self.poll_counter.load(Acquire)
     }
 
-    /// Identifies the current poll, or the last one, in wait records.
+    /// Returns the stamp that identifies the current or last poll in wait records.
     pub(crate) fn poll_stamp(&self) -> PollStamp {
         let counter = self.poll_counter.load(Acquire);
         // Between polls the counter is already past the last poll.
@@ -206,8 +206,7 @@ impl BlockOnRecord {
         WaitWriter { waiting: &self.waiting, stamp: self.poll_stamp() }
     }
 
-    /// Counts a wake of the future by its own thread, once per poll. Between polls it counts
-    /// nothing.
+    /// Counts a wake of the future by its own thread, once per poll and not between polls.
     #[inline]
     pub(crate) fn count_self_wake(&self) {
         let poll = self.poll_counter.load(Relaxed);
@@ -222,25 +221,25 @@ impl BlockOnRecord {
         self.self_wake_seen_in.store(self.poll_counter.load(Relaxed), Relaxed);
     }
 
-    /// Returns how many polls have woken the future from inside.
+    /// Returns how many polls woke the future from inside.
     pub(crate) fn self_wakes(&self) -> u32 {
         self.self_wakes.load(Relaxed)
     }
 
-    /// Stores which waker the future is polled with.
+    /// Stores the waker that the future is polled with.
     pub(crate) fn set_waker(&self, waker: &Waker) {
         self.waker.store(waker.data().cast_mut(), Relaxed);
         self.waker_vtable.store(ptr::from_ref(waker.vtable()).cast_mut(), Relaxed);
     }
 
-    /// Returns whether `waker` is the waker of this future. A foreign waker may have the same data,
-    /// but not the same vtable.
+    /// Returns whether `waker` is this future's waker. A foreign waker may have the same data, but
+    /// not the same vtable.
     pub(super) fn is_waker(&self, waker: &Waker) -> bool {
         ptr::eq(self.waker.load(Relaxed), waker.data())
             && ptr::eq(self.waker_vtable.load(Relaxed), waker.vtable())
     }
 
-    /// Returns where `block_on` was called, if it was.
+    /// Returns where `block_on` was last called, if ever.
     pub(crate) fn site(&self) -> Option<&'static Location<'static>> {
         // SAFETY: only `begin` stores here, and only a `&'static`.
         unsafe { self.site.load(Relaxed).as_ref() }

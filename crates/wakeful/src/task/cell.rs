@@ -21,7 +21,7 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
 
-/// How a task ended. Stored in the header's wait record, under TASK-1. 0 means that it has not ended.
+/// The outcomes of a task, stored in the header's wait record under TASK-1. 0 means not ended.
 pub(crate) mod outcome {
     pub(crate) const VALUE: u8 = 1;
     pub(crate) const CANCELLED: u8 = 2;
@@ -32,29 +32,29 @@ pub(crate) mod outcome {
 
 type Payload = Box<dyn Any + Send + 'static>;
 
-/// The future, later its output or the payload of its panic.
+/// The future, or later its output or the payload of its panic.
 ///
-/// The state word and the outcome say which of them is stored.
+/// The state word and the outcome determine which of them is stored.
 union Stage<F: Future> {
     future: ManuallyDrop<F>,
     output: ManuallyDrop<F::Output>,
-    /// Boxed twice, so that it takes one word.
+    /// Boxed twice, to take only one word.
     panic: ManuallyDrop<Box<Payload>>,
 }
 
-/// Where the stage is stored: in the cell, or in a box if it is large or needs more alignment.
+/// The storage of the stage: the cell, or a box if the stage is large or needs more alignment.
 ///
-/// The future is moved there once.
+/// The future is moved into the storage once.
 trait Store<F: Future> {
     const IS_BOXED: bool;
 
     fn new(future: F) -> Self;
     fn stage(this: *mut Self) -> *mut Stage<F>;
-    /// Frees what the store owns besides the content of the stage, which is already dropped.
+    /// Frees the store's own memory, after the content of the stage was dropped.
     ///
     /// # Safety
     ///
-    /// Called once, after the content of the stage was moved out or dropped.
+    /// Must be called once, after the content of the stage was moved out or dropped.
     unsafe fn end(this: *mut Self);
 }
 
@@ -85,7 +85,7 @@ impl<F: Future> Store<F> for Boxed<F> {
     }
 
     fn stage(this: *mut Self) -> *mut Stage<F> {
-        // SAFETY: `new` made the box, and only `end` frees it.
+        // SAFETY: `new` created the box, and only `end` frees it.
         unsafe { (*this).0.as_ptr() }
     }
 
@@ -110,7 +110,7 @@ pub(crate) struct SpawnOptions {
     pub(crate) flags: u64,
 }
 
-/// The size class of cell that a future needs, computed at compile time.
+/// Computes the size class of the cell that a future needs, at compile time.
 pub(crate) struct CellLayout<F>(PhantomData<F>);
 
 impl<F: Future> CellLayout<F> {
@@ -127,8 +127,8 @@ impl<F: Future> CellLayout<F> {
 ///
 /// # Safety
 ///
-/// `cell` is vacant, and only the caller has access to it. Unless the future is `Send`, the task is
-/// polled, cancelled and joined only on the thread of the future.
+/// `cell` must be vacant, and only the caller may have access to it. Unless the future is `Send`,
+/// the task must be polled, cancelled and joined only on the future's thread.
 #[inline]
 pub(crate) unsafe fn fill<F: Future>(
     cell: NonNull<Header>,
@@ -136,7 +136,8 @@ pub(crate) unsafe fn fill<F: Future>(
     future: F,
     options: SpawnOptions,
 ) -> (Runnable, JoinHandle<F::Output>) {
-    // SAFETY: the cell is vacant, only this thread has it, and its class fits this cell type.
+    // SAFETY: the cell is vacant, only this thread has access to it, and its class fits this cell
+    // type.
     unsafe {
         if CellLayout::<F>::INLINE {
             write_store::<F, Inline<F>>(cell, future);
@@ -158,7 +159,7 @@ pub(crate) unsafe fn fill<F: Future>(
     header.reset_counts();
     header.waiting.clear_outcome();
     header.state.publish(options.flags);
-    // SAFETY: `publish` counted one entry and one JoinHandle, which are made here.
+    // SAFETY: `publish` counted one entry and one JoinHandle, which are created here.
     unsafe { (Runnable::from_cell(cell), JoinHandle::from_cell(cell)) }
 }
 
@@ -166,7 +167,7 @@ pub(crate) unsafe fn fill<F: Future>(
 ///
 /// # Safety
 ///
-/// The memory behind `cell` is vacant and large enough for a `Cell<F, S>`.
+/// The memory behind `cell` must be vacant and large enough for a `Cell<F, S>`.
 #[inline(always)]
 unsafe fn write_store<F: Future, S: Store<F>>(cell: NonNull<Header>, future: F) {
     let cell = cell.cast::<Cell<F, S>>().as_ptr();
@@ -208,8 +209,9 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
         }
     }
 
-    /// Polls the future once. Returns true if it is ready or has panicked: then the future is dropped
-    /// and the outcome stored.
+    /// Polls the future once. Returns true if the future is ready or has panicked.
+    ///
+    /// In both cases the future is dropped and the outcome stored.
     ///
     /// # Safety
     ///
@@ -284,7 +286,7 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
         }
     }
 
-    /// Drops the future and stores that the task was cancelled or orphaned, or the panic of the drop.
+    /// Drops the future and stores the outcome: cancelled, orphaned, or the panic of the drop.
     ///
     /// # Safety
     ///
@@ -316,7 +318,7 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
         }
     }
 
-    /// Takes the outcome, which leaves `outcome::TAKEN`.
+    /// Takes the outcome, leaving `outcome::TAKEN`.
     ///
     /// # Safety
     ///
@@ -379,15 +381,16 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
     }
 }
 
-/// Drops a future whose poll panics, while the thread is still panicking.
+/// A guard that drops a future whose poll panics, while the thread is still panicking.
 ///
-/// The locals of the poll are dropped during the panic as well. So `thread::panicking` gives the
-/// same answer to both.
+/// The poll's local variables are also dropped during the panic, so `thread::panicking` returns the
+/// same value in all these destructors.
 struct DropFuture<F: Future, S: Store<F>>(NonNull<Header>, PhantomData<(F, S)>);
 
 impl<F: Future, S: Store<F>> Drop for DropFuture<F, S> {
     fn drop(&mut self) {
-        // SAFETY: made under TASK-1. The poll has not returned, so the future is not dropped yet.
+        // SAFETY: the guard is created under TASK-1. The poll has not returned, so the future is
+        // not dropped yet.
         let dropped = unsafe { Cell::<F, S>::drop_future(self.0) };
         discard_panic(dropped);
     }
@@ -406,15 +409,15 @@ unsafe fn report_panic(cell: NonNull<Header>, payload: &Payload) {
     }
 }
 
-/// Discards the panic of a destructor. No JoinHandle takes it, and the panic hook has printed it.
+/// Discards the panic of a destructor, which no JoinHandle takes and the panic hook has printed.
 fn discard_panic(dropped: Result<(), Payload>) {
     if let Err(payload) = dropped {
-        // The drop of the payload may panic again, so it is leaked.
+        // Dropping the payload may panic again, so it is leaked.
         std::mem::forget(payload);
     }
 }
 
-/// Stores how the task ended, and removes its waits.
+/// Stores the task's outcome, and removes its waits.
 ///
 /// # Safety
 ///
@@ -424,7 +427,7 @@ unsafe fn set_outcome(cell: NonNull<Header>, kind: u8) {
     unsafe { cell.as_ref() }.waiting.set_outcome(kind);
 }
 
-/// Replaces the outcome. Returns the one before.
+/// Replaces the outcome, and returns the previous one.
 ///
 /// # Safety
 ///

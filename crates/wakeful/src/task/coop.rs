@@ -1,6 +1,6 @@
 //! The cooperative budget: how many leaf operations a task may complete in one poll.
 //!
-//! Every leaf operation of wakeful spends one unit. A task without units is requeued behind the
+//! Every leaf operation of wakeful spends one unit. A task without budget is requeued behind the
 //! others, so a loop over resources that are always ready does not starve other tasks.
 
 use super::context;
@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// The units that the current poll may still spend.
+/// The units of budget that the current poll may still spend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Budget(u8);
@@ -19,7 +19,7 @@ impl Budget {
     pub(crate) const UNLIMITED: Budget = Budget(u8::MAX);
     const SPENT: Budget = Budget(0);
 
-    /// A budget of this many units, at most [`FULL`](Self::FULL).
+    /// Creates a budget of this many units, at most [`FULL`](Self::FULL).
     pub(super) fn of_units(units: u8) -> Budget {
         Budget(units.min(Budget::FULL.0))
     }
@@ -28,7 +28,7 @@ impl Budget {
         self.0
     }
 
-    /// The budget after one unit is spent. `None` without a limit, and if no unit is left.
+    /// Returns the budget minus one unit. `None` if there is no limit, or no unit is left.
     #[inline]
     fn less_one(self) -> Option<Budget> {
         let less = self.0.wrapping_sub(1);
@@ -55,8 +55,8 @@ pub(crate) fn without_limit<R>(f: impl FnOnce() -> R) -> R {
 
 /// Returns whether the current task has budget left in this poll.
 ///
-/// Always true outside of a task and inside [`unconstrained`]. A loop that computes without awaits
-/// can use it to decide when to yield.
+/// Always true outside a task and inside [`unconstrained`]. A loop that computes without awaiting
+/// can use this to decide when to yield.
 ///
 /// # Examples
 ///
@@ -69,8 +69,9 @@ pub fn has_budget_remaining() -> bool {
 
 /// Restores the spent unit of budget when dropped, unless progress was made.
 ///
-/// [`poll_proceed`] returns it. Call [`made_progress`](Self::made_progress) if the operation is
-/// ready; a pending operation costs nothing. The budget is thread-local, so this is not `Send`.
+/// Returned by [`poll_proceed`]. Call [`made_progress`](Self::made_progress) if the operation is
+/// ready; a pending operation costs no budget. The budget is thread-local, so this type is not
+/// `Send`.
 ///
 /// # Examples
 ///
@@ -133,7 +134,7 @@ impl Drop for RestoreOnPending {
 
 /// Spends one unit of the current task's budget.
 ///
-/// Returns `Pending` if none is left; the task is then scheduled again. Leaf futures call this
+/// Returns `Pending` if no budget is left; the task is then scheduled again. Leaf futures call this
 /// first, and call [`made_progress`](RestoreOnPending::made_progress) when their operation is
 /// ready.
 ///
@@ -180,9 +181,9 @@ pub(crate) fn try_proceed() -> Option<RestoreOnPending> {
     })
 }
 
-/// Returns `Ready` if there is budget, and spends none of it. Otherwise schedules the task again.
+/// Returns `Ready` if there is budget, without spending it. Otherwise schedules the task again.
 ///
-/// The caller calls [`spend`] once the operation made progress.
+/// The caller must call [`spend`] once the operation has made progress.
 #[inline]
 pub(crate) fn poll_budget_available(cx: &mut Context<'_>) -> Poll<()> {
     if has_budget_remaining() {
@@ -193,7 +194,7 @@ pub(crate) fn poll_budget_available(cx: &mut Context<'_>) -> Poll<()> {
     }
 }
 
-/// Spends one unit of budget, if there is a limit and a unit left.
+/// Spends one unit of budget, if there is a limit and a unit is left.
 #[inline]
 pub(crate) fn spend() {
     context::with_budget(|cell| {
@@ -205,7 +206,7 @@ pub(crate) fn spend() {
 
 /// Spends one unit of budget, and yields if none is left.
 ///
-/// For loops that compute for a long time without awaiting anything else.
+/// Use it in loops that compute for a long time without awaiting.
 ///
 /// # Cancel safety
 ///
@@ -307,7 +308,7 @@ impl<F: Future> Future for Coop<F> {
 
 /// Makes a future spend one unit of budget when it completes, as wakeful's own leaf futures do.
 ///
-/// For leaf futures of other crates.
+/// Use it for leaf futures of other crates.
 ///
 /// # Examples
 ///

@@ -1,12 +1,12 @@
 //! Data that a spawn hook attaches to a task: a tag for diagnostics, and a wrapper of its polls.
 //!
-//! A task without data costs nothing: no code of a spawn, poll or end asks for it. A task with data has
-//! a vtable of its own, in the memory of its name ([`Attached`]). The functions of that vtable call the
-//! data and then the vtable of the future's type. So every scheduler, the blocking pool and the
-//! shutdown honour the data without knowing of it.
+//! A task without data costs nothing: no code of a spawn, poll or end checks for data. A task with
+//! data has its own vtable, stored with its name ([`Attached`]). The functions of that vtable call
+//! the data and then the vtable of the future's type. So every scheduler, the blocking pool and the
+//! shutdown support data without special code.
 //!
-//! The data is dropped by the thread that drops the future or its outcome, which may run user code
-//! there. A dump takes a reference under a short lock, and user code runs outside of it.
+//! The thread that drops the future or its outcome drops the data, which may run user code. A dump
+//! takes a reference under a short lock, and user code runs outside the lock.
 
 use super::cell::outcome;
 use super::header::{Header, Vtable};
@@ -19,21 +19,21 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Data of a task: a tag that dumps and reports show, and calls around its polls.
+/// Data of a task: a tag that dumps and reports show, and hooks around its polls.
 ///
-/// A hook of [`Builder::on_spawn`](crate::runtime::Builder::on_spawn) attaches it with
-/// [`SpawnMeta::set_data`](crate::runtime::SpawnMeta::set_data). Its `Display` is one line, which
-/// dumps, reports and the live page show behind the task's name. A dump or report has the text of the
-/// moment at which it was made. An empty text is not shown.
+/// A hook of [`Builder::on_spawn`](crate::runtime::Builder::on_spawn) attaches the data with
+/// [`SpawnMeta::set_data`](crate::runtime::SpawnMeta::set_data). Its `Display` must be one line,
+/// which dumps, reports and the live page show after the task's name. A dump or report captures the
+/// text when it is created. An empty text is not shown.
 /// [`TaskInfo::data`](crate::inspect::TaskInfo::data) returns the value itself.
 ///
-/// Code that needs more than a tag overrides [`enter`](Self::enter) and [`exit`](Self::exit), which
-/// are called around each poll. A panic of any of its methods is discarded after the panic hook of
-/// the program has printed it.
+/// To do more than tag a task, override [`enter`](Self::enter) and [`exit`](Self::exit), which are
+/// called around each poll. A panic of any method is discarded after the program's panic hook has
+/// printed it.
 ///
-/// A task releases its data when it ends; after a panic, when its JoinHandle is awaited or dropped.
-/// Dumps and reports keep it alive longer. Code that must run at the end of the task is in
-/// [`end`](Self::end).
+/// A task releases its data when it ends, or, after a panic, when its JoinHandle is awaited or
+/// dropped. Dumps and reports may keep the data alive longer. Put code that must run at the end of
+/// the task into [`end`](Self::end).
 ///
 /// # Examples
 ///
@@ -67,9 +67,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub trait TaskData: Any + fmt::Display + Send + Sync {
     /// Called before each poll, and before the future is dropped unfinished, on the same thread.
     ///
-    /// Each call is followed by one of [`exit`](Self::exit) on this thread. Calls nest: a task that
-    /// polls a [`LocalSet`](crate::task::LocalSet) has those of the set's tasks inside of its own.
-    /// For a closure of the blocking pool it is called before the closure.
+    /// Each call is followed by a call of [`exit`](Self::exit) on this thread. Calls nest: if a
+    /// task polls a [`LocalSet`](crate::task::LocalSet), the calls for the set's tasks are inside
+    /// its own. For a closure of the blocking pool, `enter` is called before the closure.
     ///
     /// # Examples
     ///
@@ -104,16 +104,16 @@ pub trait TaskData: Any + fmt::Display + Send + Sync {
     /// ```
     fn enter(&self) {}
 
-    /// Called after each poll, also if it panicked, and after the future was dropped unfinished.
+    /// Called after each poll, even if it panicked, and after the future was dropped unfinished.
     fn exit(&self) {}
 
     /// Called once when the task has ended, after the last [`exit`](Self::exit).
     ///
-    /// Data that several tasks share gets one call for each of them.
+    /// Data that several tasks share gets one call for each task.
     fn end(&self) {}
 }
 
-/// What is attached to a task: its data, and the vtable that calls it.
+/// The attachment of a task: its data, and the vtable that calls the data.
 pub(crate) struct Attached {
     /// The vtable of the task while it has data.
     vtable: Vtable,
@@ -130,7 +130,7 @@ impl Attached {
         self.data.lock().clone()
     }
 
-    /// Tells the data that the task has ended.
+    /// Notifies the data that the task has ended.
     fn end(&self) {
         if let Some(data) = self.data()
             && !self.has_ended.swap(true, Relaxed)
@@ -140,7 +140,7 @@ impl Attached {
         }
     }
 
-    /// Drops the data, outside of its lock.
+    /// Drops the data, outside its lock.
     fn release(&self) {
         self.end();
         let data = self.data.lock().take();
@@ -148,12 +148,12 @@ impl Attached {
     }
 }
 
-/// Drops a reference to data. The destructor of the data may panic.
+/// Drops a reference to data, and discards a panic of the data's destructor.
 fn forget_panic_of_drop(data: Option<Arc<dyn TaskData>>) {
     catch_and_forget(|| drop(data));
 }
 
-/// Data that is entered until the guard is dropped.
+/// A guard that enters the data, and exits it on drop.
 struct Entered(Option<Arc<dyn TaskData>>);
 
 impl Entered {
@@ -176,7 +176,7 @@ impl Drop for Entered {
 }
 
 impl Runnable {
-    /// Attaches data to a task that was just spawned, and was not attached to before.
+    /// Attaches data to a task that was just spawned and has no data yet.
     pub(super) fn attach(&self, data: Arc<dyn TaskData>) {
         // SAFETY: the entry keeps the cell alive.
         let header = unsafe { NonNull::new_unchecked(self.cell()).as_ref() };
@@ -191,24 +191,24 @@ impl Runnable {
             data: Mutex::new(Some(data)),
         });
         if let Some(attached) = header.attached() {
-            // SAFETY: the origin owns it, and is released with the cell.
+            // SAFETY: the origin owns the vtable, and is released with the cell.
             unsafe { header.vtable.attach(&attached.vtable) };
         }
     }
 }
 
-/// Returns what is attached to the task in `cell`, which has the vtable of its data.
+/// Returns the attachment of the task in `cell`, which has the vtable of its data.
 ///
 /// # Safety
 ///
-/// The caller keeps the cell alive for as long as it uses the result.
+/// The caller must keep the cell alive while it uses the result.
 unsafe fn attached<'a>(cell: NonNull<Header>) -> &'a Attached {
     // SAFETY: by contract.
     let attached = unsafe { cell.as_ref() }.attached();
     attached.expect("the origin is stored before the vtable that leads here")
 }
 
-/// Polls the future once, inside of the data.
+/// Polls the future once, with the data entered.
 ///
 /// # Safety
 ///
@@ -227,7 +227,7 @@ unsafe fn poll(cell: NonNull<Header>) -> bool {
     }
 }
 
-/// Drops the future inside of the data.
+/// Drops the future, with the data entered.
 ///
 /// # Safety
 ///
@@ -243,7 +243,7 @@ unsafe fn cancel(cell: NonNull<Header>, orphaned: bool) {
     }
 }
 
-/// Ends the data with the task. Reports of a panic still need it.
+/// Ends the data with the task, unless it panicked: reports of the panic still need the data.
 ///
 /// # Safety
 ///
@@ -256,7 +256,7 @@ unsafe fn finish(cell: NonNull<Header>, attached: &Attached) {
     }
 }
 
-/// Moves the outcome to the JoinHandle, which ends the data of a task that panicked.
+/// Moves the outcome to the JoinHandle, and ends the data of a task that panicked.
 ///
 /// # Safety
 ///

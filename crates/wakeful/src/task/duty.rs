@@ -1,8 +1,8 @@
-//! What the caller of a transition of the state word has to do next.
+//! The duties of callers after transitions of the state word.
 //!
-//! Each transition of `state` returns one of these, so that no caller forgets its part.
+//! Each transition of `state` returns one of these enums, so that no caller forgets its duty.
 
-/// What the worker does with a task that it took from a queue.
+/// The duty of a worker with a task that it took from a queue.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Start {
@@ -13,21 +13,21 @@ pub(crate) enum Start {
     Cancel,
 }
 
-/// What the worker does after a poll that returned `Pending`.
+/// The duty of a worker after a poll that returned `Pending`.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum EndPoll {
-    /// The task waits. The caller must not access it any more.
+    /// The task waits. The caller must not access it again.
     Idle,
     /// The task was woken during the poll: push its entry to a queue.
     Requeue,
     /// The task was cancelled during the poll, and is still RUNNING: drop the future.
     Cancel,
-    /// The task waits and nothing can wake it. A handle was counted for the report.
+    /// The task waits and has no waker: report an orphan, for which a handle was counted.
     Orphan,
 }
 
-/// What the worker does after the output is stored.
+/// The duty of a worker after the output is stored.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Complete {
@@ -39,32 +39,33 @@ pub(crate) enum Complete {
     DropOutput,
 }
 
-/// What the caller of a wake or an abort has to do.
+/// The duty of the caller of a wake or an abort.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Wake {
     Nothing,
-    /// A queue entry was made: push it.
+    /// A queue entry was created: push it.
     Schedule,
     /// This was the last reference: free the cell.
     Free,
 }
 
-/// What the caller that drops a reference has to do.
+/// The duty of a caller that drops a reference.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Release {
     Nothing,
     Free,
-    /// The last waker was dropped while the task waits. A handle was counted for the report.
+    /// The last waker of a waiting task was dropped: report an orphan, for which a handle was
+    /// counted.
     Orphan,
 }
 
-/// What a JoinHandle that is dropped has to do.
+/// The duty of a JoinHandle that is being dropped.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DropJoin {
-    /// Nothing: its reference is already released.
+    /// Nothing: the reference is already released.
     Nothing,
     Free,
     /// Drop the join waker (TASK-2), then call `drop_handle`.
@@ -73,7 +74,7 @@ pub(crate) enum DropJoin {
     DropOutput,
 }
 
-/// What the thread that shuts a scheduler down has to do with a cell.
+/// The duty of the thread that shuts a scheduler down, for one cell.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Shutdown {

@@ -1,29 +1,29 @@
-//! The ends of tasks: the last ones, for the live page, and all of them, for hooks.
+//! Observation of task ends: the latest ones for the live page, and all of them for hooks.
 //!
-//! Recording a task takes a lock, which is too slow for a program that ends a million tasks a second. So
-//! the page grants a number of records each second ([`grant`]). If fewer tasks end, all are recorded.
-//! Otherwise the first ones of each second are. Without a page no record is granted.
+//! Recording a task takes a lock, which is too slow for a program in which a million tasks end per
+//! second. So the page grants a number of records each second ([`grant`]). If fewer tasks end, all
+//! are recorded; otherwise the first ones of each second. Without a page no record is granted.
 //!
-//! A runtime with a hook for the end of its tasks has an [`EndedWatch`]. While there is one, each end
-//! of a task in the process is passed to the task's scheduler.
+//! A runtime with a hook for the end of its tasks has an [`EndedWatch`]. While an `EndedWatch`
+//! exists, each end of a task in the process is passed to the task's scheduler.
 //!
-//! Both are in one word. So the end of a task costs one load, and nothing more without page and hooks.
+//! Both states share one word, so without page and hooks the end of a task costs only one load.
 
 use super::cell::outcome;
 use super::header::Header;
 use crate::sys::sync::ignore_poison;
 use std::collections::VecDeque;
 use std::panic::Location;
-// std's atomics and locks in models too: a model grants no record.
+// Models also use std's atomics and locks here, because a model grants no record.
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// The number of tasks that are kept at most.
+/// The maximum number of recorded tasks that are kept.
 const KEPT: usize = 500;
 
-/// The lower half: how many more tasks may be recorded in this second. The upper half: the number of
-/// live [`EndedWatch`]es.
+/// Lower half: the number of tasks that may still be recorded in this second. Upper half: the
+/// number of live [`EndedWatch`]es.
 static WATCHED: AtomicU64 = AtomicU64::new(0);
 const ONE_WATCH: u64 = 1 << 32;
 const GRANTED: u64 = ONE_WATCH - 1;
@@ -35,7 +35,7 @@ pub(crate) struct EndedTask {
     pub(crate) id: u64,
     pub(crate) name: Option<String>,
     pub(crate) spawned_at: &'static Location<'static>,
-    /// How it ended, in a word.
+    /// The outcome, in one word.
     pub(crate) outcome: &'static str,
     pub(crate) polls: u32,
     pub(crate) busy: Duration,
@@ -49,8 +49,8 @@ pub(crate) fn grant(count: u32) {
     _ = WATCHED.fetch_update(Relaxed, Relaxed, replace);
 }
 
-/// Has the end of each task passed to [`Schedule::terminated`](super::schedule::Schedule::terminated),
-/// until it is dropped.
+/// A guard that has the end of each task passed to
+/// [`Schedule::terminated`](super::schedule::Schedule::terminated).
 #[derive(Debug)]
 pub(crate) struct EndedWatch(());
 
@@ -68,18 +68,18 @@ impl Drop for EndedWatch {
     }
 }
 
-/// Returns whether the end of a task is to be recorded or passed on.
+/// Returns whether the end of a task must be recorded or passed to its scheduler.
 #[inline]
 pub(super) fn is_watched() -> bool {
     WATCHED.load(Relaxed) != 0
 }
 
-/// Returns whether the end of a task is to be passed to its scheduler.
+/// Returns whether the end of a task must be passed to its scheduler.
 pub(super) fn is_passed_on() -> bool {
     WATCHED.load(Relaxed) >= ONE_WATCH
 }
 
-/// Records a task that is about to complete, if that is granted. It was polled for `busy`.
+/// Records a task that is about to complete, if granted. `busy` is its total poll time.
 #[cold]
 pub(super) fn record(header: &Header, busy: Duration) {
     let take = |word: u64| (word & GRANTED != 0).then(|| word - 1);
@@ -101,7 +101,7 @@ pub(super) fn record(header: &Header, busy: Duration) {
         busy,
         at: Instant::now(),
     };
-    // A worker does not wait for the page, which may be reading. It drops this record instead.
+    // A worker does not wait for the page, which may be reading, but drops this record.
     let Ok(mut ended) = ENDED.try_lock() else { return };
     if ended.len() == KEPT {
         ended.pop_front();

@@ -1,7 +1,7 @@
-//! Whether the current thread runs tasks, so that it must not block.
+//! Records whether the current thread runs tasks, so that it must not block.
 //!
-//! A thread that runs tasks is *driving* them, as the panic messages say: it is a worker, or in
-//! `block_on`.
+//! A thread that runs tasks is *driving* them, in the words of the panic messages: it is a worker,
+//! or in `block_on`.
 
 use std::cell::Cell;
 
@@ -10,18 +10,19 @@ use std::cell::Cell;
 enum Entered {
     No,
     Yes {
-        /// The scheduler can hand its tasks to another thread while this one blocks.
+        /// Whether the scheduler can hand its tasks to another thread while this one blocks.
         may_block_in_place: bool,
     },
 }
 
 thread_local! {
     static DRIVING: Cell<Entered> = const { Cell::new(Entered::No) };
-    /// The tasks that this thread runs are those of a simulation. Read to tell why it must not block.
+    /// Whether this thread runs the tasks of a simulation. Read to explain why the thread must not
+    /// block.
     static SIMULATING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Restores the former state of the thread when it is dropped.
+/// A guard that restores the former state of the thread.
 pub(crate) struct EnterGuard(Entered);
 
 /// Marks the thread as one that runs tasks, until the guard is dropped.
@@ -60,7 +61,7 @@ fn refuse_nested() -> ! {
     );
 }
 
-/// Ends the simulation of the thread when it is dropped.
+/// A guard that ends the thread's simulation when it is dropped.
 pub(crate) struct SimulatingGuard(());
 
 /// Marks a thread that runs tasks as one that runs a simulation, until the guard is dropped.
@@ -81,7 +82,7 @@ impl Drop for EnterGuard {
     }
 }
 
-/// Panics if this thread must not block. For functions that block their caller.
+/// Panics if this thread must not block; called by functions that block their caller.
 ///
 /// # Panics
 ///
@@ -110,12 +111,12 @@ pub(crate) fn is_driving() -> bool {
     DRIVING.get() != Entered::No
 }
 
-/// Whether the current thread may block in place.
+/// The answer to whether the current thread may block in place.
 pub(crate) enum BlockInPlace {
     /// The thread runs no tasks, so it may block anyway.
     NotDriving,
     Allowed,
-    /// No other thread could run its tasks meanwhile.
+    /// No other thread could run this thread's tasks meanwhile.
     Refused,
     /// The thread runs a simulation.
     Simulating,
@@ -136,7 +137,7 @@ pub(crate) fn stop_driving() -> EnterGuard {
     EnterGuard(DRIVING.replace(Entered::No))
 }
 
-/// Forbids `block_in_place` until the guard is dropped: the future being polled is not `Send`.
+/// Forbids `block_in_place` until the guard is dropped, because the polled future is not `Send`.
 pub(crate) fn forbid_block_in_place() -> EnterGuard {
     let before = DRIVING.get();
     if before != Entered::No {

@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::sync::Mutex;
 
-/// The error of a task that did not complete: it was cancelled or it panicked.
+/// The error of a task that did not complete, because it was cancelled or panicked.
 ///
 /// # Examples
 ///
@@ -27,7 +27,7 @@ pub struct JoinError {
 enum Cause {
     Cancelled,
     Orphaned,
-    /// The payload is `Send` but not `Sync`. The mutex makes the error `Sync`.
+    /// The payload, which is `Send` but not `Sync`. The mutex makes the error `Sync`.
     Panic(Mutex<Box<dyn Any + Send + 'static>>),
 }
 
@@ -46,7 +46,7 @@ impl JoinError {
 
     /// Returns whether the task was dropped before it completed.
     ///
-    /// It was aborted, or its runtime was shut down, or it was an orphan.
+    /// The task was aborted, its runtime was shut down, or it was an orphan.
     ///
     /// # Examples
     ///
@@ -64,7 +64,8 @@ impl JoinError {
 
     /// Returns whether the task was dropped because nothing could ever wake it.
     ///
-    /// That happens only if the [`OrphanPolicy`](crate::runtime::OrphanPolicy) is `Abort` or `Panic`.
+    /// This happens only if the [`OrphanPolicy`](crate::runtime::OrphanPolicy) is `Abort` or
+    /// `Panic`.
     ///
     /// # Examples
     ///

@@ -1,7 +1,7 @@
 //! Station 2, the task cell: the part that is the same for every future type.
 //!
-//! `spawn` writes a [`Header`] and pushes its task to a queue. The future, later its output, lies
-//! behind the header in the same allocation (`cell`).
+//! `spawn` writes a [`Header`] and pushes its task to a queue. The future, later its output,
+//! follows the header in the same allocation (`cell`).
 
 use super::arena::Chunk;
 use super::data::Attached;
@@ -18,20 +18,20 @@ use std::sync::atomic::AtomicPtr as StdAtomicPtr;
 
 /// The fixed part of a task cell.
 ///
-/// The rules TASK-1 to TASK-6 of `state` say which thread may access which field, and when.
+/// The rules TASK-1 to TASK-6 of `state` define which thread may access which field, and when.
 #[repr(C)]
 pub(crate) struct Header {
-    /// At offset 0, so that its address is the header's: it is written with every wait.
+    /// At offset 0, so that the record has the header's address: it is written with every wait.
     pub(crate) waiting: WaitRecord,
     pub(crate) state: State,
-    /// The link of the list that the cell is in: injector, return stack or free list. Written by
+    /// The link of the list that contains the cell: injector, return stack or free list. Written by
     /// the owner of that list.
     pub(crate) next: AtomicPtr<Header>,
     /// The functions that depend on the future's type. Written at spawn, and once more before the
     /// first poll if a hook attaches data (TASK-5).
     pub(crate) vtable: VtableCell,
     /// The chunk of memory that contains the cell; leads to the arena and the scheduler. Written
-    /// once, when the cell is made, and read-only from then on.
+    /// once, when the cell is created, and read-only afterwards.
     pub(crate) chunk: NonNull<Chunk>,
     /// Written at spawn (TASK-5).
     pub(crate) id: Cell<u64>,
@@ -39,13 +39,13 @@ pub(crate) struct Header {
     pub(crate) origin: OriginCell,
     /// Guarded by TASK-2.
     pub(crate) join_waker: JoinWaker,
-    /// Three values in one word, since most polls write all of them:
+    /// Three values in one word, because most polls write all of them:
     ///
     /// - bit 0: whether there is a spare waker (TASK-6),
     /// - bits 1 to 31: the number of polls,
-    /// - the upper half: how many of these polls followed a spawn or a wake-up by others.
+    /// - the upper half: the number of these polls that followed a spawn or a wake-up by others.
     ///
-    /// Written under TASK-1. Any thread may read it; the value is then approximate.
+    /// Written under TASK-1. Any thread may read the word; the values are then approximate.
     counts: AtomicU64,
     /// The lower half of the spawning task's id, 0 for none. Written at spawn (TASK-5).
     pub(crate) parent: Cell<u32>,
@@ -57,15 +57,15 @@ const SPARE_WAKER: u64 = 1;
 const ONE_POLL: u64 = 2;
 const ONE_WAKE: u64 = 1 << 32;
 
-/// What a poll adds to `Header::counts`. A constant where the poll starts, so counting is one
-/// addition.
+/// The value that a poll adds to `Header::counts`. A constant at each start of a poll, so counting
+/// is one addition.
 #[derive(Clone, Copy)]
 pub(crate) struct PollCount(u64);
 
 impl PollCount {
     /// The poll of a task that woke itself.
     pub(crate) const SELF_WOKEN: Self = Self(ONE_POLL);
-    /// The poll of a task that was spawned or woken by others. It comes with a spare waker.
+    /// The poll of a task that was spawned or woken by others, with a spare waker.
     pub(crate) const QUEUED: Self = Self(ONE_POLL + ONE_WAKE + SPARE_WAKER);
 }
 
@@ -73,7 +73,7 @@ impl PollCount {
 const _: () = assert!(IS_MODEL || size_of::<Header>() == 104);
 
 impl Header {
-    /// The header of a new cell that holds no task.
+    /// Creates the header of a new cell that holds no task.
     pub(crate) fn vacant(chunk: NonNull<Chunk>) -> Self {
         Self {
             waiting: WaitRecord::nothing(),
@@ -90,15 +90,16 @@ impl Header {
         }
     }
 
-    /// Returns where the task's future lies, while there is one.
+    /// Returns the memory of the task's future, while the future exists.
     pub(crate) fn future_memory(&self) -> FutureMemory {
         let memory = self.vtable.get().memory;
         FutureMemory { address: std::ptr::from_ref(self).addr() + memory.address, ..memory }
     }
 
-    /// Returns what a hook has attached to the task.
+    /// Returns the attachment of the task, if a hook has set data.
     pub(crate) fn attached(&self) -> Option<&Attached> {
-        // SAFETY: a reference to the header keeps the cell, and the origin is released with the cell.
+        // SAFETY: a reference to the header keeps the cell alive, and the origin is released with
+        // the cell.
         unsafe { self.origin.get().attached() }
     }
 
@@ -106,7 +107,7 @@ impl Header {
         super::Id::from_u64(self.id.get())
     }
 
-    /// The number of polls, modulo 2³¹.
+    /// Returns the number of polls, modulo 2³¹.
     #[inline]
     pub(crate) fn polls(&self) -> u32 {
         self.counts.load(Relaxed) as u32 / ONE_POLL as u32
@@ -114,25 +115,25 @@ impl Header {
 
     /// Returns whether the task was never polled.
     ///
-    /// The whole word tells: a poll count that wraps leaves a carry in the upper half.
+    /// Checks the whole word, because a poll count that wraps leaves a carry in the upper half.
     pub(crate) fn is_new(&self) -> bool {
         self.counts.load(Relaxed) <= SPARE_WAKER
     }
 
-    /// Identifies the current poll, or the last one, in wait records.
+    /// Returns the stamp that identifies the current or last poll in wait records.
     #[inline]
     pub(crate) fn poll_stamp(&self) -> PollStamp {
         PollStamp::from_doubled(self.counts.load(Relaxed) as u32)
     }
 
-    /// The writer of the task's wait record, for the current poll.
+    /// Returns the writer of the task's wait record, for the current poll.
     #[inline]
     pub(crate) fn wait_writer(&self) -> WaitWriter<'_> {
         WaitWriter { waiting: &self.waiting, stamp: self.poll_stamp() }
     }
 
-    /// The number of polls that followed a wake-up by others, modulo 2³². One too many for each
-    /// wrap of the poll count.
+    /// Returns the number of polls that followed a wake-up by others, modulo 2³². The number is one
+    /// too high for each wrap of the poll count.
     pub(crate) fn wakes(&self) -> u32 {
         // The first of these polls followed the spawn.
         ((self.counts.load(Relaxed) >> 32) as u32).saturating_sub(1)
@@ -158,7 +159,7 @@ impl Header {
         self.counts.load(Relaxed) & SPARE_WAKER != 0
     }
 
-    /// Takes the spare waker, under TASK-1. Returns whether there was one.
+    /// Takes the spare waker, under TASK-1, and returns whether there was one.
     #[inline]
     pub(crate) fn take_spare_waker(&self) -> bool {
         let counts = self.counts.load(Relaxed);
@@ -169,7 +170,8 @@ impl Header {
         has_spare
     }
 
-    /// Keeps a dropped waker as the spare one, under TASK-1. Returns false if there is one already.
+    /// Keeps a dropped waker as the spare waker, under TASK-1. Returns false if there already is
+    /// one.
     #[inline]
     pub(crate) fn try_keep_spare_waker(&self) -> bool {
         let counts = self.counts.load(Relaxed);
@@ -183,7 +185,7 @@ impl Header {
 
 /// The vtable of a task.
 ///
-/// An atomic of std in models too: a model attaches no data.
+/// A std atomic even in models, because models attach no data.
 pub(crate) struct VtableCell(StdAtomicPtr<Vtable>);
 
 impl VtableCell {
@@ -207,7 +209,7 @@ impl VtableCell {
     ///
     /// # Safety
     ///
-    /// `attach` was not called for this task.
+    /// `attach` must not have been called for this task.
     pub(super) unsafe fn plain(&self) -> &'static Vtable {
         // SAFETY: by contract it is the static that `set` stored.
         unsafe { &*self.0.load(Relaxed) }
@@ -217,7 +219,7 @@ impl VtableCell {
     ///
     /// # Safety
     ///
-    /// `vtable` lives until the cell is freed.
+    /// `vtable` must live until the cell is freed.
     pub(super) unsafe fn attach(&self, vtable: &Vtable) {
         self.0.store(std::ptr::from_ref(vtable).cast_mut(), Release);
     }
@@ -235,20 +237,20 @@ pub(crate) struct Vtable {
     pub(crate) drop_output: unsafe fn(NonNull<Header>),
     /// The name of the future's type, for dumps and reports.
     pub(crate) future: fn() -> &'static str,
-    /// Where the future lies, with the offset from the header in the place of the address.
+    /// The future's memory, with its offset from the header in place of the address.
     pub(crate) memory: FutureMemory,
 }
 
-/// Where a future lies in memory, for diagnostics.
+/// The memory location of a future, for diagnostics.
 #[derive(Clone, Copy)]
 pub(crate) struct FutureMemory {
     pub(crate) address: usize,
     pub(crate) len: usize,
-    /// At the address is a pointer to the future.
+    /// Whether the address holds a pointer to the future.
     pub(crate) is_boxed: bool,
 }
 
-/// The table of a cell without a task. None of its operations is ever called.
+/// The vtable of a cell without a task, whose operations are never called.
 static VACANT: Vtable = {
     fn no_future(_: NonNull<Header>) {
         unreachable!("a vacant cell has no future")

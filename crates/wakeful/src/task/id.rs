@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 
 /// The id of a task, unique among the live tasks of the process.
 ///
-/// The exception is a runtime with
-/// [`shuffle_tasks`](crate::runtime::Builder::shuffle_tasks). It counts its own tasks from 1, so that a
-/// run can be repeated.
+/// The exception is a runtime with [`shuffle_tasks`](crate::runtime::Builder::shuffle_tasks), which
+/// numbers its tasks from 1, so that a run can be repeated.
 ///
 /// # Examples
 ///
@@ -42,14 +41,14 @@ impl fmt::Display for Id {
 
 const BLOCK: u64 = 64;
 
-/// The sequence that a runtime draws ids from: that of the process, or its own.
+/// The sequence from which a runtime draws ids: the process's sequence, or its own.
 #[derive(Clone, Debug)]
 pub(crate) enum IdSource {
     Process,
     Own(Arc<OwnIds>),
 }
 
-/// A sequence of one runtime. Other sequences contain the same ids.
+/// A runtime's own sequence of ids, which other sequences also contain.
 #[derive(Debug)]
 pub(crate) struct OwnIds(AtomicU64);
 
@@ -65,12 +64,12 @@ impl Drop for OwnIds {
 /// Returns whether ids are unique in the process, because no runtime has its own sequence.
 pub(crate) fn are_unique() -> bool {
     // Acquire pairs with the Release in `drop`: a caller that finds no sequence sees that the tasks
-    // of the last one have ended.
+    // of the last sequence have ended.
     OWN_SEQUENCES.load(Acquire) == 0
 }
 
 impl IdSource {
-    /// A sequence of its own, starting at 1.
+    /// Creates a source with its own sequence, starting at 1.
     pub(crate) fn own() -> Self {
         OWN_SEQUENCES.fetch_add(1, Relaxed);
         IdSource::Own(Arc::new(OwnIds(AtomicU64::new(1))))
@@ -85,7 +84,7 @@ impl IdSource {
     }
 }
 
-/// The ids that one arena has drawn and not used.
+/// The ids that one arena has drawn and not used yet.
 #[derive(Debug, Default)]
 pub(crate) struct IdBlock {
     next: u64,

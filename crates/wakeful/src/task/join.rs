@@ -1,4 +1,4 @@
-//! Station 9, seen from outside: the handle that awaits a task, and the handle that only aborts it.
+//! Station 9, the user's side: the handle that awaits a task, and the handle that only aborts it.
 
 use super::arena::Arena;
 use super::coop;
@@ -17,8 +17,9 @@ use std::task::{Context, Poll, Waker};
 
 /// A handle that awaits the output of a task.
 ///
-/// [`spawn`](super::spawn) returns it. Awaiting it returns the output, or a [`JoinError`] if the
-/// task panicked or was cancelled. Dropping it detaches the task, which keeps running.
+/// Returned by [`spawn`](super::spawn). Awaiting the handle returns the output, or a [`JoinError`]
+/// if the task panicked or was cancelled. Dropping the handle detaches the task, which keeps
+/// running.
 ///
 /// # Cancel safety
 ///
@@ -27,7 +28,7 @@ use std::task::{Context, Poll, Waker};
 ///
 /// # Panics
 ///
-/// If it is polled again after it returned the output.
+/// If the handle is polled again after it returned the output.
 ///
 /// # Examples
 ///
@@ -57,11 +58,11 @@ impl<T> RefUnwindSafe for JoinHandle<T> {}
 impl<T> Unpin for JoinHandle<T> {}
 
 impl<T> JoinHandle<T> {
-    /// Makes the JoinHandle of the task in `cell`.
+    /// Creates the JoinHandle of the task in `cell`.
     ///
     /// # Safety
     ///
-    /// The caller owns JOIN_INTEREST and its handle count, and the task's output is a `T`.
+    /// The caller must own JOIN_INTEREST and its handle count, and the task's output must be a `T`.
     pub(super) unsafe fn from_cell(cell: NonNull<Header>) -> Self {
         Self { cell, _output: PhantomData }
     }
@@ -73,10 +74,11 @@ impl<T> JoinHandle<T> {
 
     /// Cancels the task.
     ///
-    /// A worker drops the future when its current poll ends, or soon if the task waits. Awaiting
-    /// the handle then returns a cancelled [`JoinError`], unless the task completed first.
+    /// A worker drops the future when the current poll ends, or soon if the task is waiting.
+    /// Awaiting the handle then returns a [`JoinError`] that is cancelled, unless the task
+    /// completed first.
     ///
-    /// It has no effect on a task that has ended, and none on a
+    /// This has no effect on a task that has ended, or on a
     /// [`spawn_blocking`](super::spawn_blocking) closure that has started.
     ///
     /// # Examples
@@ -96,8 +98,8 @@ impl<T> JoinHandle<T> {
 
     /// Returns whether the task has ended.
     ///
-    /// It may return false right after [`abort`](Self::abort): a worker has to drop the future
-    /// first.
+    /// This may return false right after [`abort`](Self::abort), because a worker must drop the
+    /// future first.
     ///
     /// # Examples
     ///
@@ -128,7 +130,7 @@ impl<T> JoinHandle<T> {
     /// ```
     pub fn abort_handle(&self) -> AbortHandle {
         self.header().state.clone_handle();
-        // SAFETY: the line before counted this handle.
+        // SAFETY: the previous line counted this handle.
         AbortHandle { task: unsafe { TaskRef::from_cell(self.cell) } }
     }
 
@@ -192,8 +194,8 @@ impl<T> JoinHandle<T> {
             return self.replace_waker(waker);
         }
         let header = self.header();
-        // SAFETY: TASK-2: the flag is clear and the caller is the JoinHandle. The step that clears
-        // the flag takes the waker out, so the cell is empty.
+        // SAFETY: TASK-2: the flag is clear and the caller is the JoinHandle. The cell is empty,
+        // because the step that clears the flag also takes the waker out.
         unsafe { header.join_waker.put(waker.clone()) };
         if header.state.set_join_waker() {
             return true;
@@ -218,16 +220,17 @@ impl<T> JoinHandle<T> {
             std::mem::forget(unpublished);
         }
         if let Some(replaced) = replaced {
-            // After the flag is set: if this drop panics, the new waker is published or dropped.
+            // Dropped after the flag is set: if this drop panics, the new waker is already
+            // published or dropped.
             waker::detach_and_drop(replaced, self.header().id.get());
         }
         is_published
     }
 }
 
-/// Drops the join waker while JOIN_WAKER is clear, also if the clone of the new waker panics.
+/// A guard that drops the unpublished join waker, even if the clone of the new waker panics.
 ///
-/// No later step drops a waker that is not published.
+/// JOIN_WAKER is clear, and no later step drops a waker that is not published.
 struct Unpublished<'a>(&'a Header);
 
 impl Drop for Unpublished<'_> {
@@ -251,22 +254,24 @@ impl<T> Drop for JoinHandle<T> {
         let taken = header.waiting.outcome() == cell::outcome::TAKEN;
         match header.state.drop_join(taken) {
             DropJoin::Nothing => {}
-            // SAFETY: the state word said `Free` to this caller.
+            // SAFETY: the state word returned `Free` to this caller.
             DropJoin::Free => unsafe { Arena::free(self.cell) },
-            // SAFETY: the state word said so to this caller, which owns the handle's count.
+            // SAFETY: the state word returned `DropWaker` to this caller, which owns the handle's
+            // count.
             DropJoin::DropWaker => unsafe { drop_join_waker(self.cell) },
-            // SAFETY: the state word said so to this caller, which owns the handle's count.
+            // SAFETY: the state word returned `DropOutput` to this caller, which owns the handle's
+            // count.
             DropJoin::DropOutput => unsafe { drop_output(self.cell) },
         }
     }
 }
 
-/// Subtracts a handle count, also if the drop before it panics.
+/// A guard that subtracts a handle count, even if the preceding drop panics.
 struct DropHandle(NonNull<Header>);
 
 impl Drop for DropHandle {
     fn drop(&mut self) {
-        // SAFETY: the handle's count keeps the cell until the state word says `Free`.
+        // SAFETY: the handle's count keeps the cell alive until the state word returns `Free`.
         unsafe {
             if self.0.as_ref().state.drop_handle() == Release::Free {
                 Arena::free(self.0);
@@ -275,11 +280,11 @@ impl Drop for DropHandle {
     }
 }
 
-/// Drops the waker of a JoinHandle that is dropped, and its handle count.
+/// Drops the waker and the handle count of a JoinHandle that is being dropped.
 ///
 /// # Safety
 ///
-/// `drop_join` returned `DropWaker` to the caller, which owns the handle count.
+/// `drop_join` must have returned `DropWaker` to the caller, which owns the handle count.
 #[cold]
 #[inline(never)]
 unsafe fn drop_join_waker(cell: NonNull<Header>) {
@@ -292,11 +297,11 @@ unsafe fn drop_join_waker(cell: NonNull<Header>) {
     }
 }
 
-/// Drops the output that a JoinHandle which is dropped has not taken, and its handle count.
+/// Drops the untaken output and the handle count of a JoinHandle that is being dropped.
 ///
 /// # Safety
 ///
-/// `drop_join` returned `DropOutput` to the caller, which owns the handle count.
+/// `drop_join` must have returned `DropOutput` to the caller, which owns the handle count.
 #[inline(never)]
 unsafe fn drop_output(cell: NonNull<Header>) {
     let _drop_handle = DropHandle(cell);
@@ -315,8 +320,8 @@ impl<T> fmt::Debug for JoinHandle<T> {
 
 /// A handle that can abort a task, but not await it.
 ///
-/// [`JoinHandle::abort_handle`] and the spawn methods of [`JoinSet`](super::JoinSet) return it.
-/// Dropping it has no effect on the task.
+/// Returned by [`JoinHandle::abort_handle`] and the spawn methods of [`JoinSet`](super::JoinSet).
+/// Dropping the handle has no effect on the task.
 ///
 /// # Examples
 ///

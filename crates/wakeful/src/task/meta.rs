@@ -1,4 +1,4 @@
-//! What the hooks of a runtime learn about a task.
+//! The description of a task that runtime hooks receive.
 
 use super::Id;
 use super::header::Header;
@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::time::Duration;
 
-/// A task, as the hooks of a runtime see it.
+/// A task, as passed to the hooks of a runtime.
 ///
 /// See [`Builder::on_task_spawn`](crate::runtime::Builder::on_task_spawn).
 ///
@@ -78,11 +78,11 @@ impl TaskMeta<'_> {
         self.spawned_at
     }
 
-    /// Returns how long the task has waited from its last schedule to the poll of the hook.
+    /// Returns the time from the task's last schedule to the poll that the hook is called for.
     ///
-    /// It is known to hooks for polls, if the builder asked for it with
-    /// [`track_task_schedule_latency`](crate::runtime::Builder::track_task_schedule_latency). The
-    /// hooks before and after a poll get the same value.
+    /// Hooks for polls get this value if the builder enabled
+    /// [`track_task_schedule_latency`](crate::runtime::Builder::track_task_schedule_latency);
+    /// otherwise it is `None`. The hooks before and after a poll get the same value.
     ///
     /// # Examples
     ///

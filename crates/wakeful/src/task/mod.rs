@@ -2,7 +2,7 @@
 //!
 //! [`spawn`] starts a task, [`JoinHandle`] awaits its output, and [`JoinSet`] awaits many tasks.
 //! [`spawn_blocking`] runs code that blocks, [`LocalSet`] runs futures that are not `Send`.
-//! [`coop`] and [`yield_now`] are about sharing a worker fairly.
+//! [`coop`] and [`yield_now`] help tasks to share a worker fairly.
 //!
 //! # Examples
 //!
@@ -20,21 +20,20 @@
 //!
 //! # For readers of the source
 //!
-//! This module serves stations 1, 2, 5, 7, 8 and 9. Its types, and their owners:
+//! This module serves stations 1, 2, 5, 7, 8 and 9. Its main types:
 //!
-//! - A **cell** is the one allocation of a task, in an `arena`. Its fixed part is the `header`, the
-//!   part that depends on the future's type is in `cell`. All decisions are made by its `state`
-//!   word.
-//! - A **Runnable** is the one queue entry of a task. Queues and workers own it.
+//! - A **cell** is the single allocation of a task, in an `arena`. Its fixed part is the `header`;
+//!   the part that depends on the future's type is in `cell`. The `state` word makes all decisions.
+//! - A **Runnable** is the one queue entry of a task, owned by queues and workers.
 //! - A **waker** is stored by the resource that the task waits for.
 //! - A **JoinHandle** (`join`) is owned by the spawner.
-//! - A **scheduler** is seen by its tasks as a `Schedule` (`schedule`).
+//! - A task accesses its **scheduler** through the trait `Schedule` (`schedule`).
 //! - The **context** is thread-local state of the current poll.
-//! - The **wait record** says what the task waits for, for dumps and reports.
+//! - The **wait record** describes what the task waits for, for dumps and reports.
 //!
 //! Control enters through `cell::fill` (a spawn), `Runnable::run` (a worker), a waker (any thread)
-//! or a JoinHandle. It leaves through `Schedule`, and for a loop that is found by `futile` through
-//! the reporter that the runtime has set.
+//! or a JoinHandle. It leaves through `Schedule`. For a loop that `futile` finds, it leaves through
+//! the runtime's reporter.
 #![allow(unsafe_code)]
 
 pub(crate) mod arena;

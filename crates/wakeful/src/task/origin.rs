@@ -1,4 +1,4 @@
-//! Where a task was spawned, its name, and what a hook has attached to it.
+//! The origin of a task: its spawn site, its name, and the data that a hook attached.
 
 use super::data::Attached;
 use std::panic::Location;
@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicPtr, Ordering::*};
 
 /// The spawn site of a task, its name and its data, in one word.
 ///
-/// Most tasks have neither name nor data, and allocate nothing for them. The lowest bit tells the two
-/// forms apart: clear for a `&'static Location`, set for a leaked [`Details`].
+/// Most tasks have neither name nor data, and allocate nothing for them. The lowest bit
+/// distinguishes the two forms: clear for a `&'static Location`, set for a leaked [`Details`].
 #[derive(Clone, Copy)]
 pub(crate) struct Origin(NonNull<u8>);
 
@@ -25,13 +25,13 @@ const _: () =
     assert!(align_of::<Location<'static>>() > DETAILED && align_of::<Details>() > DETAILED);
 
 impl Origin {
-    /// The site of the caller, without a name.
+    /// Creates an origin from the site of the caller, without a name.
     #[track_caller]
     pub(crate) fn here() -> Self {
         Self::at(Location::caller(), None)
     }
 
-    /// The given site and name. A name is allocated, and freed by [`release`](Self::release).
+    /// Creates an origin from a site and a name, which [`release`](Self::release) frees.
     pub(crate) fn at(spawned_at: &'static Location<'static>, name: Option<&str>) -> Self {
         match name {
             None => Self(NonNull::from(spawned_at).cast()),
@@ -58,30 +58,30 @@ impl Origin {
         unsafe { self.details_of_task() }
     }
 
-    /// Returns the details, for as long as the task has its cell.
+    /// Returns the details, which live as long as the task's cell.
     ///
     /// # Safety
     ///
-    /// The result is not used after [`release`](Self::release).
+    /// The result must not be used after [`release`](Self::release).
     unsafe fn details_of_task<'a>(self) -> Option<&'a Details> {
         if self.0.addr().get() & DETAILED == 0 {
             return None;
         }
-        // SAFETY: the bit says that `detailed` leaked them here. They live until `release`.
+        // SAFETY: the bit says that `detailed` leaked the details. They live until `release`.
         Some(unsafe { &*self.0.as_ptr().map_addr(|addr| addr & !DETAILED).cast::<Details>() })
     }
 
-    /// Returns what a hook has attached to the task.
+    /// Returns the attachment of the task, if a hook has set data.
     ///
     /// # Safety
     ///
-    /// The result is not used after [`release`](Self::release).
+    /// The result must not be used after [`release`](Self::release).
     pub(super) unsafe fn attached<'a>(self) -> Option<&'a Attached> {
         // SAFETY: by contract.
         unsafe { self.details_of_task() }?.attached.as_ref()
     }
 
-    /// Returns the word as an address: that of the site, or that of a name, with its lowest bit set.
+    /// Returns the word as an address: of the site, or of the details with the lowest bit set.
     #[inline]
     pub(super) fn address(self) -> usize {
         self.0.addr().get()
@@ -109,7 +109,8 @@ impl Origin {
     #[inline(never)]
     fn release_details(self) {
         let ptr = self.0.as_ptr().map_addr(|addr| addr & !DETAILED).cast::<Details>();
-        // SAFETY: `detailed` leaked them, and they are released once: the cell is being freed.
+        // SAFETY: `detailed` leaked the details, and they are released once, when the cell is
+        // freed.
         let details = unsafe { Box::from_raw(ptr) };
         if let Some(replaced) = details.replaced {
             replaced.release();
@@ -119,7 +120,7 @@ impl Origin {
 
 /// The origin of a task, in its header.
 ///
-/// An atomic of std in models too: a model attaches no data.
+/// A std atomic even in models, because models attach no data.
 pub(crate) struct OriginCell(AtomicPtr<u8>);
 
 impl OriginCell {
@@ -127,7 +128,7 @@ impl OriginCell {
         Self(AtomicPtr::new(origin.0.as_ptr()))
     }
 
-    /// Returns the origin. Pairs with `attach`: a dump may read while a spawn hook runs.
+    /// Returns the origin. Pairs with `attach`, because a dump may read while a spawn hook runs.
     #[inline]
     pub(crate) fn get(&self) -> Origin {
         // SAFETY: only addresses of origins are stored, which are not null.
@@ -140,7 +141,7 @@ impl OriginCell {
         self.0.store(origin.0.as_ptr(), Relaxed);
     }
 
-    /// Replaces the origin of a task that was not polled yet by one that owns the former.
+    /// Replaces the origin of a task that was not polled yet with one that owns the former origin.
     pub(super) fn attach(&self, attached: Attached) {
         self.0.store(self.get().with_data(attached).0.as_ptr(), Release);
     }

@@ -2,14 +2,14 @@
 
 /// The number of a poll, reduced to 15 bits: bits 16 to 30 of a word.
 ///
-/// A wait record keeps it beside the kind of the wait, and a flag in bit 31.
+/// A wait record stores the stamp in one word with the kind of the wait and a flag in bit 31.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PollStamp(u32);
 
 impl PollStamp {
     const MASK: u32 = 0x7fff << 16;
 
-    /// Makes a stamp of twice the number of a poll. The lowest bit of `doubled` is ignored.
+    /// Creates a stamp from twice the number of a poll. The lowest bit of `doubled` is ignored.
     #[inline]
     pub(crate) const fn from_doubled(doubled: u32) -> Self {
         Self((doubled << 15) & Self::MASK)
@@ -21,13 +21,13 @@ impl PollStamp {
         Self(word & Self::MASK)
     }
 
-    /// Returns the stamp in its place in a word. All other bits are 0.
+    /// Returns the stamp at its position in a word. All other bits are 0.
     #[inline]
     pub(super) const fn to_word(self) -> u32 {
         self.0
     }
 
-    /// Returns whether both stamps are of one poll. Stamps repeat after 32,768 polls.
+    /// Returns whether both stamps belong to one poll. Stamps repeat after 32,768 polls.
     #[inline]
     pub(crate) fn same_poll(self, other: PollStamp) -> bool {
         self.0 == other.0

@@ -1,7 +1,7 @@
-//! How long tasks were polled: a table beside the cells of a chunk.
+//! The total poll time of tasks: a table for the cells of a chunk.
 //!
 //! A chunk gets its table when one of its tasks has been polled for at least one unit of time. Most
-//! chunks never need one, and headers stay small.
+//! chunks never need a table, and headers stay small.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
@@ -12,8 +12,8 @@ const UNIT: Duration = Duration::from_micros(10);
 
 /// The poll times of the tasks in one chunk.
 ///
-/// A word per cell: in the upper half the lower half of the task's id, in the lower half its time
-/// in units. So a spawn need not reset the word of a reused cell.
+/// One word per cell: the upper half has the lower half of the task's id, the lower half has the
+/// time in units. So a spawn need not reset the word of a reused cell.
 pub(super) struct PollTime(AtomicPtr<AtomicU64>);
 
 impl PollTime {
@@ -23,7 +23,7 @@ impl PollTime {
 
     /// Adds to the time of the task `id` in the cell `index`.
     ///
-    /// If two threads add at once, one addition may be lost. The time is an estimate.
+    /// If two threads add at once, one addition may be lost: the time is an estimate.
     pub(super) fn add(&self, cells: usize, index: usize, id: u64, time: Duration) {
         let units = (time.as_nanos() / UNIT.as_nanos()).min(u128::from(u32::MAX)) as u32;
         if units == 0 {
@@ -37,7 +37,7 @@ impl PollTime {
         word.store(id << 32 | u64::from(before.saturating_add(units)), Relaxed);
     }
 
-    /// Returns the time of the task `id` in the cell `index`, which is a cell of this chunk.
+    /// Returns the time of the task `id` in the cell `index` of this chunk.
     pub(super) fn get(&self, index: usize, id: u64) -> Duration {
         let table = self.0.load(Acquire);
         if table.is_null() {
@@ -60,7 +60,7 @@ impl PollTime {
         match self.0.compare_exchange(ptr::null_mut(), new, AcqRel, Acquire) {
             Ok(_) => new,
             Err(first) => {
-                // SAFETY: made above, and never published.
+                // SAFETY: the table was created above, and never published.
                 unsafe { free(new, cells) };
                 first
             }
@@ -71,7 +71,7 @@ impl PollTime {
     pub(super) fn free(&self, cells: usize) {
         let table = self.0.swap(ptr::null_mut(), AcqRel);
         if !table.is_null() {
-            // SAFETY: `make` made it with as many words, and the swap took it out.
+            // SAFETY: `make` created the table with as many words, and the swap removed it.
             unsafe { free(table, cells) };
         }
     }
@@ -81,7 +81,7 @@ impl PollTime {
 ///
 /// # Safety
 ///
-/// `make` made `table` for as many cells, and it is not used again.
+/// `make` must have created `table` for as many cells, and it must not be used again.
 unsafe fn free(table: *mut AtomicU64, cells: usize) {
     // SAFETY: by contract.
     drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(table, cells)) });

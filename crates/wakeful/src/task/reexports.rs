@@ -1,7 +1,7 @@
 //! Public items of `wakeful::task` that other modules implement.
 //!
-//! Spawning needs a runtime, so the code is in `runtime`. This is the only file of the module that
-//! depends on it.
+//! Spawning needs a runtime, so the code is in `runtime`. Only this file of the module depends on
+//! `runtime`.
 
 pub use crate::runtime::task_api::blocking::spawn_blocking;
 pub use crate::runtime::task_api::builder::Builder;

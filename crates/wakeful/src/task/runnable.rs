@@ -1,6 +1,6 @@
 //! Stations 5 and 9: a worker polls a task, which then waits, is requeued, or completes.
 //!
-//! The roles are types. [`Runnable`] is the one queue entry of a task. [`TaskRef`] is a counted
+//! Roles are types: [`Runnable`] is the one queue entry of a task, and [`TaskRef`] is a counted
 //! reference that can inspect a task but not poll it.
 
 use super::arena::{self, Arena};
@@ -21,14 +21,14 @@ use std::time::Duration;
 
 /// The one queue entry of a task: the right to poll it (TASK-4).
 ///
-/// If it is dropped without being run, the task is cancelled.
+/// If a `Runnable` is dropped without being run, the task is cancelled.
 #[derive(Debug)]
 pub(crate) struct Runnable(NonNull<Header>);
 
-/// What [`Runnable::observe`] has read.
+/// The values that [`Runnable::observe`] has read.
 pub(crate) struct ObservedTask {
     pub(crate) spawned_at: &'static Location<'static>,
-    /// How long the task has waited. `None` before its first poll, and after a yield.
+    /// The duration of the task's wait; `None` before the first poll, and after a yield.
     pub(crate) waited: Option<Duration>,
 }
 
@@ -36,11 +36,11 @@ pub(crate) struct ObservedTask {
 unsafe impl Send for Runnable {}
 
 impl Runnable {
-    /// Makes the queue entry of the task in `cell`.
+    /// Creates the queue entry of the task in `cell`.
     ///
     /// # Safety
     ///
-    /// The caller owns the queue entry of this cell.
+    /// The caller must own the queue entry of this cell.
     pub(crate) unsafe fn from_cell(cell: NonNull<Header>) -> Self {
         Self(cell)
     }
@@ -58,7 +58,7 @@ impl Runnable {
         unsafe { self.0.as_ref() }.is_new()
     }
 
-    /// Returns what hooks learn about the task.
+    /// Returns the description of the task that hooks receive.
     pub(crate) fn meta(&self) -> TaskMeta<'static> {
         // SAFETY: the entry keeps the cell alive.
         TaskMeta::new(unsafe { self.0.as_ref() })
@@ -70,7 +70,7 @@ impl Runnable {
         unsafe { self.0.as_ref().chunk.as_ref() }.scheduler
     }
 
-    /// Returns where the task was spawned, and how long its wait has lasted.
+    /// Returns where the task was spawned, and how long it has waited.
     ///
     /// `now` is the time of the runtime's clock.
     #[cold]
@@ -80,7 +80,8 @@ impl Runnable {
         let is_last = header.waiting.is_from_poll(header.poll_stamp());
         let waited = header.waiting.read().filter(|_| is_last).map(|wait| {
             let ms = (now.as_millis() as u32).wrapping_sub(wait.since_ms);
-            // `now` may be slightly before the wait. The difference then wraps to almost 50 days.
+            // `now` may be slightly earlier than the wait. The difference then wraps to almost 50
+            // days.
             Duration::from_millis(if ms > u32::MAX / 2 { 0 } else { ms.into() })
         });
         ObservedTask { spawned_at: header.origin.get().spawned_at(), waited }
@@ -112,7 +113,7 @@ impl Runnable {
 
     /// Polls the task once, with a budget of `units` operations.
     ///
-    /// For simulations, where the end of a budget preempts a task.
+    /// Used by simulations, which preempt a task through the end of its budget.
     #[cold]
     pub(crate) fn run_with_budget(self, units: u8) {
         let (cell, budget) = (self.into_cell(), Budget::of_units(units));
@@ -126,7 +127,7 @@ impl Runnable {
         }
     }
 
-    /// Cancels the task, while its queue is being drained.
+    /// Cancels the task while its queue is being drained.
     pub(crate) fn cancel(self) {
         let cell = self.into_cell();
         // SAFETY: the entry keeps the cell alive, and the claim gives the right of TASK-1.
@@ -178,7 +179,7 @@ impl Drop for Runnable {
     }
 }
 
-/// The queue entry of a task that is not queued yet, while user code runs on a thread that is not active.
+/// The entry of a task that is not queued yet, while user code runs on a thread that is not active.
 ///
 /// If that code panics, the task is cancelled, unless the thread that shuts the scheduler down has
 /// already claimed it.
@@ -246,7 +247,7 @@ unsafe fn poll_with_budget(cell: NonNull<Header>, count: PollCount, budget: Budg
         return scheduler().requeue(Runnable(cell));
     }
     let end = header.state.end_poll(outcome.is_exempt(), header.take_spare_waker());
-    // Tested first, because a match of all four variants compiles to a jump table.
+    // Tested first, because a match on all four variants compiles to a jump table.
     if end == EndPoll::Idle {
         return;
     }
@@ -312,39 +313,39 @@ unsafe fn finish(cell: NonNull<Header>) {
         }
     };
     if release == Release::Free {
-        // SAFETY: the state word said `Free` to this caller.
+        // SAFETY: the state word returned `Free` to this caller.
         unsafe { Arena::free(cell) };
     }
 }
 
-/// Wakes the awaiter of the JoinHandle. A panic of a foreign waker must not end the worker.
+/// Wakes the task that awaits the JoinHandle. A panic of a foreign waker must not end the worker.
 fn wake_joiner(waker: std::task::Waker) {
     catch_and_forget(|| waker.wake());
 }
 
-/// A counted reference to a task of any type. It can inspect and abort the task, but not poll it.
+/// A counted reference to a task of any type, which can inspect and abort the task but not poll it.
 pub(crate) struct TaskRef(NonNull<Header>);
 
-// SAFETY: it gives access only to atomics and to fields that are read-only (TASK-5).
+// SAFETY: a `TaskRef` gives access only to atomics and to fields that are read-only (TASK-5).
 unsafe impl Send for TaskRef {}
 // SAFETY: the reason for `Send` covers `Sync`.
 unsafe impl Sync for TaskRef {}
 
 impl TaskRef {
-    /// Makes a reference of a handle that is already counted.
+    /// Creates a reference from a handle that is already counted.
     ///
     /// # Safety
     ///
-    /// The caller owns one handle count of the cell.
+    /// The caller must own one handle count of the cell.
     pub(crate) unsafe fn from_cell(cell: NonNull<Header>) -> Self {
         Self(cell)
     }
 
-    /// Returns a reference to the task in the cell, if there is one.
+    /// Returns a reference to the task in the cell, if the cell holds a task.
     pub(crate) fn try_from_cell(cell: NonNull<Header>) -> Option<Self> {
         // SAFETY: the cells of a walk have initialized headers (ARENA-2).
         let taken = unsafe { cell.as_ref() }.state.try_clone_handle();
-        // Made only if the handle was counted: its drop subtracts one.
+        // Created only if the handle was counted, because its drop subtracts one.
         taken.then(|| Self(cell))
     }
 
@@ -369,11 +370,11 @@ impl TaskRef {
 
     /// Wakes the task, as one of its wakers would.
     pub(crate) fn wake(&self) {
-        // SAFETY: our count keeps the cell alive.
+        // SAFETY: this reference's count keeps the cell alive.
         unsafe { waker::perform(self.0, self.header().state.wake_by_ref()) };
     }
 
-    /// Reports to the scheduler that no waker can wake the task any more.
+    /// Reports to the scheduler that the task is an orphan: no waker can wake it.
     pub(crate) fn report_orphan(self) {
         // SAFETY: the scheduler outlives its tasks.
         let scheduler = unsafe { self.header().chunk.as_ref().scheduler.as_ref() };
@@ -391,7 +392,7 @@ impl Clone for TaskRef {
 impl Drop for TaskRef {
     fn drop(&mut self) {
         if self.header().state.drop_handle() == Release::Free {
-            // SAFETY: the state word said `Free` to this caller.
+            // SAFETY: the state word returned `Free` to this caller.
             unsafe { Arena::free(self.0) };
         }
     }

@@ -3,13 +3,13 @@
 use super::header::Header;
 
 const SMALLEST: usize = size_of::<Header>().next_multiple_of(8);
-/// The size of the largest cell. Futures and outputs that need more are boxed.
+/// The size of the largest cell. Larger futures and outputs are boxed.
 pub(super) const LARGEST: usize = 2304;
 pub(super) const CLASSES: usize = class_of(LARGEST) + 1;
 
-/// The size class for a cell of `size` bytes.
+/// Returns the size class for a cell of `size` bytes.
 ///
-/// Sizes step by 8 up to 256, so a small task wastes little, then by 32, 64 and 256.
+/// Sizes step by 8 up to 256, so that small tasks waste little memory, then by 32, 64 and 256.
 pub(super) const fn class_of(size: usize) -> usize {
     let size = if size < SMALLEST { SMALLEST } else { size };
     let fine = (256 - SMALLEST) / 8;
@@ -24,7 +24,7 @@ pub(super) const fn class_of(size: usize) -> usize {
     }
 }
 
-/// The cell size of a class.
+/// Returns the cell size of a class.
 pub(super) const fn class_bytes(class: usize) -> usize {
     let fine = (256 - SMALLEST) / 8;
     if class <= fine {

@@ -1,13 +1,13 @@
-//! How many tasks were spawned in an arena, by the site of the spawn.
+//! The number of tasks spawned in an arena, by spawn site.
 //!
-//! One thread at a time counts: the holder of the arena's allocator (ARENA-1). So a count is a plain
-//! load and store. Any thread may read.
+//! Only the holder of the arena's allocator counts, one thread at a time (ARENA-1). So counting
+//! takes a plain load and store. Any thread may read.
 //!
-//! Most spawns follow one at the same site, so the slot of the last spawn is tried first. Otherwise
-//! the address of the spawn's [`Location`] selects a slot, which stays that of the site for good. The
-//! first table is allocated with the first spawn, so that a runtime without tasks starts and stops
-//! quickly. The second one is allocated if a program spawns at more sites. Beyond that, only the total
-//! counts.
+//! Most spawns have the same site as the previous spawn, so its slot is tried first. Otherwise the
+//! address of the spawn's [`Location`] selects a slot, which then belongs to the site permanently.
+//! The first table is allocated with the first spawn, so that a runtime without tasks starts and
+//! stops quickly. A second table is allocated if a program spawns at more sites. Spawns at further
+//! sites only count in the total.
 //!
 //! - COUNT-1. `last` points to a slot of these tables, or to `NO_SLOT`. The tables are boxed, so they do
 //!   not move. They are freed with the arena.
@@ -15,22 +15,22 @@
 use super::origin::Origin;
 use std::panic::Location;
 use std::ptr;
-// The atomics of std, also in models: a model has no two threads that count.
+// std's atomics even in models, because no model has two threads that count.
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 
 const FIRST: usize = 64;
 const SECOND: usize = 1024;
-/// How many slots are tried for a site. Its address selects the first.
+/// The number of slots that are tried for a site; its address selects the first.
 const PROBES: usize = 8;
 
-/// Spawns by site.
+/// The spawn counts of an arena, by site.
 pub(super) struct SpawnCounts {
     /// The slot of the last spawn (COUNT-1). Only the thread that counts reads it.
     last: AtomicPtr<Slot>,
     first: Table<FIRST>,
     second: Table<SECOND>,
-    /// Spawns at sites that have no slot.
+    /// The number of spawns at sites without a slot.
     unlisted: AtomicU64,
 }
 
@@ -42,8 +42,8 @@ struct Slot {
     count: AtomicU64,
 }
 
-/// The slot that `last` points to before the first spawn. No spawn counts there, because no site has
-/// the address null.
+/// The slot that `last` points to before the first spawn. No spawn counts in it, because no site
+/// has a null address.
 static NO_SLOT: Slot = Slot::free();
 
 impl Slot {
@@ -51,7 +51,8 @@ impl Slot {
         Self { site: AtomicPtr::new(ptr::null_mut()), count: AtomicU64::new(0) }
     }
 
-    /// Claims the slot for a site, if it is free. Returns false if another site has it.
+    /// Claims the slot for a site, if it is free. Returns false if the slot belongs to another
+    /// site.
     fn claim_for(&self, site: &'static Location<'static>) -> bool {
         let owner = self.site.load(Relaxed);
         if owner.is_null() {
@@ -63,7 +64,7 @@ impl Slot {
     }
 }
 
-/// Adds one. Only one thread at a time writes (ARENA-1).
+/// Increments a count, which only one thread at a time writes (ARENA-1).
 #[inline]
 fn increment(count: &AtomicU64) {
     count.store(count.load(Relaxed) + 1, Relaxed);
@@ -88,10 +89,10 @@ impl SpawnCounts {
     /// Counts a spawn. The caller holds the arena's allocator (ARENA-1).
     #[inline]
     pub(super) fn add(&self, origin: Origin) {
-        // SAFETY: COUNT-1. This thread wrote the pointer, or the thread that held the allocator before
-        // and handed it over.
+        // SAFETY: COUNT-1. The pointer was written by this thread, or by a previous holder of the
+        // allocator, which handed it over.
         let last = unsafe { &*self.last.load(Relaxed) };
-        // The address of a name never equals that of a site: its lowest bit is set.
+        // The address of details never equals a site's address, because its lowest bit is set.
         if last.site.load(Relaxed).addr() == origin.address() {
             return increment(&last.count);
         }
@@ -111,7 +112,7 @@ impl SpawnCounts {
         first.chain(self.second.get().into_iter().flat_map(|table| table.iter()))
     }
 
-    /// Returns the number of all spawns.
+    /// Returns the total number of spawns.
     pub(super) fn total(&self) -> u64 {
         let listed: u64 = self.slots().map(|slot| slot.count.load(Relaxed)).sum();
         listed + self.unlisted.load(Relaxed)
@@ -122,7 +123,7 @@ impl SpawnCounts {
         for slot in self.slots() {
             // Acquire pairs with the Release store of `claim_for`.
             let site = slot.site.load(Acquire);
-            // SAFETY: only `claim_for` stores here, a `&'static`; null is free.
+            // SAFETY: only `claim_for` stores here, and only a `&'static`; null means free.
             if let Some(site) = unsafe { site.as_ref() } {
                 f(site, slot.count.load(Relaxed));
             }
@@ -130,7 +131,7 @@ impl SpawnCounts {
     }
 }
 
-/// Returns the slot of a site. Allocates the table if there is none yet.
+/// Returns the slot of a site, and allocates the table if necessary.
 fn find<'a, const SLOTS: usize>(
     table: &'a Table<SLOTS>,
     site: &'static Location<'static>,
@@ -153,7 +154,7 @@ mod tests {
 
     #[test]
     fn each_site_has_its_count_and_none_is_lost() {
-        // Up to 200 sites each have a slot. Of 5,000, some are only part of the total.
+        // Up to 200 sites each get a slot. Of 5,000 sites, some count only in the total.
         for (number, all_listed) in [(1, true), (60, true), (200, true), (5_000, false)] {
             let (counts, sites) = (SpawnCounts::new(), sites(number));
             let mut expected = 0;

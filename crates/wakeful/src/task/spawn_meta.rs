@@ -1,4 +1,4 @@
-//! What a spawn hook learns about a task, and can attach to it.
+//! The description of a new task that the spawn hook receives, and to which it can attach data.
 
 use super::Id;
 use super::context;
@@ -9,7 +9,7 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// A task that is being spawned, as the hook of [`Builder::on_spawn`] sees it.
+/// A task that is being spawned, as passed to the hook of [`Builder::on_spawn`].
 ///
 /// [`Builder::on_spawn`]: crate::runtime::Builder::on_spawn
 ///
@@ -109,15 +109,15 @@ impl SpawnMeta<'_> {
         self.spawned_at
     }
 
-    /// Returns the data of the parent, the task or blocking closure that calls `spawn`.
+    /// Returns the data of the parent: the task or blocking closure that calls `spawn`.
     ///
-    /// `None` if the parent has no data, and outside of tasks: in the future of a `block_on` and on
-    /// other threads. [`SpawnMeta`] has an example.
+    /// Returns `None` if the parent has no data, or if `spawn` is called outside a task: in the
+    /// future of a `block_on`, or on another thread. [`SpawnMeta`] has an example.
     pub fn parent_data(&self) -> Option<&Arc<dyn TaskData>> {
         self.parent_data.as_ref()
     }
 
-    /// Attaches data to the task. A second call replaces the data of the first.
+    /// Attaches data to the task; a second call replaces the data of the first.
     ///
     /// See [`TaskData`] for an example.
     pub fn set_data(&mut self, data: Arc<dyn TaskData>) {

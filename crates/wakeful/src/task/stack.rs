@@ -5,19 +5,19 @@
 //!
 //! # Protocol
 //!
-//! A pusher loads `head`, stores that value in the link of its cell, and exchanges `head` for its
-//! cell. The taker swaps `head` for null and owns the chain. `close` swaps in a marker that pushers
-//! never replace. A pusher that finds the marker keeps its cell.
+//! A pusher loads `head`, stores that value in the link of its cell, and compare-exchanges `head`
+//! to its cell. The taker swaps `head` with null and owns the chain. `close` swaps in a marker that
+//! pushers never replace. A pusher that finds the marker keeps its cell.
 //!
 //! The race to fear is ABA: a cell leaves the stack and returns between the load and the exchange
-//! of a pusher. It does no harm here. No thread takes a single cell, so the link that the pusher
+//! of a pusher. ABA is harmless here: no thread takes a single cell, so the link that the pusher
 //! wrote is still the value of `head`.
 //!
 //! # Orderings
 //!
 //! A push releases the cell and its link. `take_all` and `close` acquire them. All three are
-//! SeqCst. The sleep protocol of the schedulers loads other flags right after a push, and relies on
-//! a single order of these operations.
+//! SeqCst, because the schedulers' sleep protocol loads other flags right after a push, and relies
+//! on a single order of these operations.
 
 use super::header::Header;
 use crate::sys::sync::atomic::{AtomicPtr, Ordering::*};
@@ -51,7 +51,7 @@ impl Iterator for Chain {
 }
 
 impl Chain {
-    /// Reverses the chain: oldest first.
+    /// Returns the chain in reverse order: oldest first.
     pub(crate) fn reversed(self) -> Chain {
         let mut done = ptr::null_mut();
         for cell in self {
@@ -72,13 +72,13 @@ impl Stack {
     ///
     /// # Safety
     ///
-    /// The caller owns the link of `cell`. The cell is alive and in no other list, and stays so
-    /// until it is taken out.
+    /// The caller must own the link of `cell`. The cell must be alive and in no other list until it
+    /// is taken out.
     pub(crate) unsafe fn push(&self, cell: NonNull<Header>) -> Result<(), Closed> {
         let mut head = self.head.load(Relaxed);
         loop {
             if head == closed() {
-                // The caller reads what the closing thread wrote before.
+                // Acquires the closing thread's earlier writes for the caller.
                 crate::sys::sync::atomic::fence(Acquire);
                 return Err(Closed);
             }
@@ -99,8 +99,8 @@ impl Stack {
 
     /// Takes all cells.
     ///
-    /// One thread at a time may take or close. A `close` between the two steps here would be
-    /// reverted.
+    /// Only one thread at a time may take or close, because a `close` between the two steps here
+    /// would be reverted.
     pub(crate) fn take_all(&self) -> Chain {
         let head = self.head.load(Relaxed);
         if head.is_null() || head == closed() {

@@ -1,6 +1,6 @@
-//! The state word of a task: all flags and counts that threads have to agree on.
+//! The state word of a task: all flags and counts that threads must agree on.
 //!
-//! They share 64 bits, so every decision is one atomic operation.
+//! The flags and counts share 64 bits, so every decision is one atomic operation.
 //!
 //! ```text
 //!  63            40 39             12 11        0
@@ -9,9 +9,9 @@
 //! └────────────────┴─────────────────┴───────────┘
 //! ```
 //!
-//! Wakers are counted apart from other handles. The orphan check rests on that: a task that is
-//! idle, not notified and has **no live waker** can never run again. The thread that drops the last
-//! waker learns it from the subtraction that it does anyway.
+//! Wakers are counted separately from other handles. The orphan check relies on that: a task that
+//! is idle, not notified and has **no live waker** can never run again. The thread that drops the
+//! last waker sees this in the result of its subtraction.
 //!
 //! ```text
 //! diagram
@@ -29,44 +29,44 @@
 //! ```
 //!
 //! A cell is free when COMPLETE is set and RUNNING, NOTIFIED and both counts are zero. So a queue
-//! entry and a running poll need no count of their own: their flag is their reference.
+//! entry and a running poll need no count: their flag is their reference.
 //!
 //! # Rules for the fields that the word guards
 //!
 //! - TASK-1. RUNNING is the exclusive right to the future and its outcome. The thread that sets
-//!   RUNNING has it. If the task is queued with RUNNING set (TASK-3), the holder of the queue entry
-//!   has it. After COMPLETE the owner of JOIN_INTEREST has it. Without a JoinHandle, the completing
-//!   thread keeps it until `release_running`.
+//!   RUNNING has this right. If the task is queued with RUNNING set (TASK-3), the holder of the
+//!   queue entry has the right. After COMPLETE the owner of JOIN_INTEREST has it. Without a
+//!   JoinHandle, the completing thread keeps it until `release_running`.
 //! - TASK-2. While JOIN_WAKER is set, no thread accesses the join waker. The thread that clears the
 //!   flag owns the waker: the JoinHandle replaces or drops it, the completing thread wakes it. In
-//!   every other state the waker belongs to the JoinHandle, which publishes one only before
+//!   every other state the waker belongs to the JoinHandle, which publishes a waker only before
 //!   COMPLETE.
 //! - TASK-3. A task that wakes itself during its own poll goes back to a queue with RUNNING set.
-//!   For all other threads "running" and "queued" mean the same: a poll is still to come. So a
-//!   yield needs no atomic operation. The queue entry is then the exclusive right of TASK-1.
+//!   For all other threads "running" and "queued" mean the same: a poll will follow. So a yield
+//!   needs no atomic operation. The queue entry is then the exclusive right of TASK-1.
 //! - TASK-4. NOTIFIED on a task that is not RUNNING means that exactly one queue entry exists. The
 //!   thread that set the flag may still be about to push it.
 //! - TASK-5. The plain header fields that are written at spawn are read-only while LIVE is set. The
 //!   other plain fields are written under TASK-1. Origin and vtable are atomic: the spawning thread
 //!   replaces them once, before the task is queued, if a hook attaches data.
 //! - TASK-6. A poll starts with one waker counted in advance, the *spare waker*. The first clone
-//!   that the future makes of its waker uses it, and needs no atomic operation. The step that ends
-//!   the poll or the task subtracts an unused one. The header says whether it is unused (under
-//!   TASK-1), since a task that woke itself keeps it in the queue (TASK-3). The waker count of a
-//!   RUNNING task may therefore be one too high.
+//!   that the future makes of its waker uses the spare waker, and needs no atomic operation. The
+//!   step that ends the poll or the task subtracts an unused spare waker. The header records
+//!   whether it is unused (under TASK-1), because a task that woke itself keeps it in the queue
+//!   (TASK-3). The waker count of a RUNNING task may therefore be one too high.
 //!
 //! # Orderings
 //!
 //! A transition that changes the word is one read-modify-write with AcqRel. A transition that
 //! changes nothing acquires. Two kinds of steps publish nothing, so they are Relaxed: a clone of a
-//! waker or handle, and a correction by the thread that polls. Its RUNNING keeps the cell alive. A
-//! wake releases what its caller wrote before. The transition that clears NOTIFIED acquires it, so
-//! the poll sees it.
+//! waker or handle, and a correction by the polling thread, whose RUNNING keeps the cell alive. A
+//! wake releases the caller's earlier writes. The transition that clears NOTIFIED acquires them, so
+//! the poll sees them.
 //!
-//! The race to fear: a waker's caller stores a value and finds the task already notified. The poll
-//! that follows misses the value, and no other poll comes. It cannot happen, because a wake of a
-//! notified task is still a read-modify-write. A plain load could be reordered before the caller's
-//! own stores.
+//! The race to fear: a waker's caller stores a value and finds the task already notified. The next
+//! poll misses the value, and no other poll follows. It cannot happen, because a wake of a notified
+//! task is still a read-modify-write. A plain load could be reordered before the caller's own
+//! stores.
 
 mod snapshot;
 
@@ -89,10 +89,10 @@ impl State {
         Self(AtomicU64::new(0))
     }
 
-    /// Publishes a new task: queued, with one JoinHandle. `extra` has the flags BLOCKING and FOREVER
-    /// that apply.
+    /// Publishes a new task: queued, with one JoinHandle. `extra` may contain the flags BLOCKING
+    /// and FOREVER.
     ///
-    /// The caller wrote the cell before. Release pairs with the Acquire loads of all transitions.
+    /// The caller has already written the cell. Release pairs with the Acquire loads of all transitions.
     #[inline]
     pub(crate) fn publish(&self, extra: u64) {
         self.0.store(LIVE | NOTIFIED | JOIN_INTEREST | HANDLE_ONE | extra, Release);
@@ -118,7 +118,7 @@ impl State {
         loop {
             let (new, decision) = next(Snapshot(current));
             let Some(new) = new else {
-                // The decision may depend on what another thread published.
+                // The decision may depend on writes that another thread published.
                 crate::sys::sync::atomic::fence(Acquire);
                 return decision;
             };
@@ -141,7 +141,8 @@ impl State {
             seen.check_wakers();
             return self.started(seen, Start::PollWithSpare);
         }
-        // The task woke itself (TASK-3), and perhaps others woke it too: one poll serves both.
+        // The task woke itself (TASK-3), and other threads may have woken it too: one poll serves
+        // both wakes.
         let both = seen.has(NOTIFIED);
         let seen = if both { Snapshot(self.0.fetch_and(!NOTIFIED, AcqRel)) } else { seen };
         self.started(seen, Start::Poll)
@@ -161,7 +162,7 @@ impl State {
         start
     }
 
-    /// Arrows 4, 7 and 9: the thread that polled ends the poll.
+    /// Arrows 4, 7 and 9: the polling thread ends the poll.
     ///
     /// `spare` says that the spare waker is unused (TASK-6). A task that woke itself is requeued
     /// without this call (TASK-3).
@@ -190,7 +191,7 @@ impl State {
     /// Arrow 3: the thread with the right of TASK-1 completes the task.
     ///
     /// The future is dropped and the outcome stored. `spare` says that the spare waker is unused
-    /// (TASK-6). NOTIFIED is cleared, unless another thread holds that entry (see
+    /// (TASK-6). NOTIFIED is cleared, unless another thread holds the queue entry (see
     /// `claim_for_shutdown`).
     #[inline]
     pub(crate) fn complete(&self, spare: bool) -> Complete {
@@ -253,7 +254,7 @@ impl State {
         Snapshot(self.0.fetch_add(WAKER_ONE, Relaxed)).check_wakers();
     }
 
-    /// Drops a waker without a wake. Arrow 9 if it was the last.
+    /// Drops a waker without a wake; takes arrow 9 if it was the last waker.
     #[inline]
     pub(crate) fn drop_waker(&self) -> Release {
         self.update(|seen| {
@@ -276,7 +277,7 @@ impl State {
         }
     }
 
-    /// Counts a handle if the cell holds a task. Returns whether it does.
+    /// Counts a handle if the cell holds a task, and returns whether it does.
     ///
     /// For threads that walk an arena without a reference to any of its tasks.
     pub(crate) fn try_clone_handle(&self) -> bool {
@@ -297,8 +298,8 @@ impl State {
 
     /// Drops the JoinHandle.
     ///
-    /// Without a registered waker and an output this is one operation. Otherwise the caller drops
-    /// those, and then calls `drop_handle`.
+    /// Without a registered waker and an output this is one operation. Otherwise the caller must
+    /// drop the waker or output, and then call `drop_handle`.
     #[inline]
     pub(crate) fn drop_join(&self, output_taken: bool) -> DropJoin {
         self.update(|seen| {
@@ -347,7 +348,7 @@ impl State {
     ///
     /// All queues are closed and drained. NOTIFIED can then only belong to a thread that is about
     /// to push to a closed queue, for a wake or a spawn. The entry stays with that thread. It is
-    /// marked FOREIGN_ENTRY, so that a wake during the drop of the future is not taken for it.
+    /// marked FOREIGN_ENTRY, so that a wake during the drop of the future is not mistaken for it.
     pub(crate) fn claim_for_shutdown(&self) -> Shutdown {
         self.update(|seen| {
             if !seen.has(LIVE) || seen.has(COMPLETE | RUNNING | BLOCKING) {
@@ -358,9 +359,9 @@ impl State {
         })
     }
 
-    /// Claims the future of an entry that the caller took from a queue that is being drained.
+    /// Claims the future of an entry that the caller took from a queue which is being drained.
     ///
-    /// The drain comes before `claim_for_shutdown`, so the caller drops the future.
+    /// The drain precedes `claim_for_shutdown`, so the caller drops the future.
     pub(crate) fn claim_drained(&self) {
         self.update(|seen| {
             debug_assert!(!seen.has(COMPLETE) && seen.has(RUNNING | NOTIFIED), "{seen:?}");
@@ -370,16 +371,17 @@ impl State {
 
     /// Gives up the entry of a spawn that found the queues closed.
     ///
-    /// `None`: the spawner drops the future. Otherwise `claim_for_shutdown` came first, and only
-    /// the entry is given up.
+    /// `None` means that the spawner drops the future. Otherwise `claim_for_shutdown` came first,
+    /// and only the entry is given up.
     pub(crate) fn claim_refused_spawn(&self) -> Option<Release> {
         self.update(|seen| seen.refuse_entry(seen.has(RUNNING | COMPLETE)))
     }
 
     /// Gives up the entry of a task that was woken during its poll and finds the queues closed.
     ///
-    /// `None`: the caller drops the future. Otherwise `claim_for_shutdown` came first, and only the
-    /// entry is given up. (A task that woke itself is still RUNNING, and still the caller's.)
+    /// `None` means that the caller drops the future. Otherwise `claim_for_shutdown` came first,
+    /// and only the entry is given up. (A task that woke itself is still RUNNING, and still belongs
+    /// to the caller.)
     pub(crate) fn claim_refused_requeue(&self) -> Option<Release> {
         self.update(|seen| seen.refuse_entry(seen.has(FOREIGN_ENTRY)))
     }

@@ -1,8 +1,8 @@
 //! `task_local!`: values that belong to a task, or to a part of one, rather than to a thread.
 //!
 //! The [`TaskLocalFuture`] that [`LocalKey::scope`] returns owns the value. While the inner future
-//! is polled or dropped, the value is in a thread-local slot. It moves back afterwards, also after
-//! a panic. Between polls no thread has it, so the task may move to another thread.
+//! is polled or dropped, the value is in a thread-local slot. It moves back afterwards, even after
+//! a panic. Between polls the value is on no thread, so the task may move to another thread.
 //!
 //! ```text
 //!            ┌── enter: swap ──►                       ◄── ScopeGuard::drop: swap back ──┐
@@ -25,8 +25,8 @@ use pin_project_lite::pin_project;
 
 /// Declares keys of task-local values.
 ///
-/// Each line declares a `static` [`LocalKey`], with its attributes and visibility. There is no
-/// initial value: a key has a value only inside a [`scope`](crate::task::LocalKey::scope). The last
+/// Each line declares a `static` [`LocalKey`], with its attributes and visibility. A key has no
+/// initial value: it has a value only inside a [`scope`](crate::task::LocalKey::scope). The last
 /// semicolon is optional.
 ///
 /// # Examples
@@ -69,10 +69,10 @@ macro_rules! task_local {
 
 /// The key of a task-local value, declared with [`task_local!`](crate::task_local).
 ///
-/// Unlike a [`std::thread::LocalKey`], it has no initial value. [`scope`](LocalKey::scope) sets one
-/// for the duration of a future, [`sync_scope`](LocalKey::sync_scope) for that of a call. Scopes of
-/// one key may be nested; the innermost counts. A task that is spawned inside a scope does not
-/// inherit the value.
+/// Unlike a [`std::thread::LocalKey`], it has no initial value. [`scope`](LocalKey::scope) sets a
+/// value for the duration of a future, [`sync_scope`](LocalKey::sync_scope) for the duration of a
+/// call. Scopes of one key can be nested; the innermost one applies. A task that is spawned inside
+/// a scope does not inherit the value.
 ///
 /// # Examples
 ///
@@ -161,7 +161,7 @@ impl<T: 'static> LocalKey<T> {
     ///
     /// # Panics
     ///
-    /// Outside of every scope of this key.
+    /// If called outside every scope of this key.
     ///
     /// # Examples
     ///
@@ -188,7 +188,7 @@ impl<T: 'static> LocalKey<T> {
     ///
     /// # Errors
     ///
-    /// Outside of every scope of this key.
+    /// Returns an error outside every scope of this key.
     ///
     /// # Examples
     ///
@@ -204,7 +204,7 @@ impl<T: 'static> LocalKey<T> {
         F: FnOnce(&T) -> R,
     {
         let found = self.slot.try_with(|slot| slot.borrow().as_ref().map(function));
-        // The outer error means that the thread is ending and has dropped its slot.
+        // The outer error means that the thread is exiting and has dropped its slot.
         found.ok().flatten().ok_or(AccessError { _private: () })
     }
 
@@ -227,7 +227,7 @@ impl<T: Clone + 'static> LocalKey<T> {
     ///
     /// # Panics
     ///
-    /// Outside of every scope of this key.
+    /// If called outside every scope of this key.
     ///
     /// # Examples
     ///
@@ -247,7 +247,7 @@ impl<T: Clone + 'static> LocalKey<T> {
     ///
     /// # Errors
     ///
-    /// Outside of every scope of this key.
+    /// Returns an error outside every scope of this key.
     ///
     /// # Examples
     ///
@@ -269,7 +269,8 @@ impl<T: 'static> fmt::Debug for LocalKey<T> {
     }
 }
 
-/// Restores the slot. Until then the slot has the value of the scope, and `outer` the one before.
+/// A guard that restores the slot. Until then the slot has the scope's value, and `outer` the
+/// previous value.
 struct ScopeGuard<'v, T: 'static> {
     key: &'static LocalKey<T>,
     outer: &'v mut Option<T>,
@@ -277,17 +278,17 @@ struct ScopeGuard<'v, T: 'static> {
 
 impl<T: 'static> Drop for ScopeGuard<'_, T> {
     fn drop(&mut self) {
-        // The slot exists: `enter` used it on this thread, further up this stack. It is not
-        // borrowed: every call of `with` inside the scope has returned or unwound.
+        // The slot exists, because `enter` used it on this thread, in a caller of this function. It
+        // is not borrowed, because every call of `with` inside the scope has returned or unwound.
         self.key.slot.with(|slot| mem::swap(&mut *slot.borrow_mut(), self.outer));
     }
 }
 
-/// Why a scope could not be entered.
+/// The reason why a scope could not be entered.
 enum EnterError {
     /// The caller is inside `with` of the same key.
     Borrowed,
-    /// The thread is ending and has dropped its slot.
+    /// The thread is exiting and has dropped its slot.
     ThreadEnding,
 }
 
@@ -316,7 +317,7 @@ pin_project! {
         T: 'static,
     {
         key: &'static LocalKey<T>,
-        // Between polls the value of the scope; during a poll, that of the outer scope.
+        // Between polls the scope's value; during a poll, the outer scope's value.
         value: Option<T>,
         // Dropped as soon as it is ready, while the value is still set.
         #[pin]
@@ -329,7 +330,7 @@ pin_project! {
         fn drop(this: Pin<&mut Self>) {
             let mut me = this.project();
             if mem::needs_drop::<F>() && me.future.is_some() {
-                // If the scope cannot be entered, the struct drops the future without the value.
+                // If the scope cannot be entered, the future is dropped without the value.
                 if let Ok(_in_scope) = me.key.enter(me.value) {
                     me.future.set(None);
                 }
@@ -339,10 +340,10 @@ pin_project! {
 }
 
 impl<T: 'static, F> TaskLocalFuture<T, F> {
-    /// Takes the value out, unless it is already taken.
+    /// Removes and returns the value, unless it was already taken.
     ///
-    /// A future that is polled after this has no value for the key. Use it to get the value back
-    /// after the future is ready.
+    /// Use this to get the value back after the future is ready. A future that is polled after this
+    /// call has no value for the key.
     ///
     /// # Examples
     ///

@@ -13,7 +13,7 @@ pin_project_lite::pin_project! {
     pub struct MayWaitForever<F> {
         #[pin]
         inner: F,
-        // The poll in which the future was last pending, and exempted its task.
+        // The poll in which the future was last pending and exempted its task.
         pending_in: Option<NonZeroU64>,
     }
 
@@ -24,7 +24,7 @@ pin_project_lite::pin_project! {
     }
 }
 
-// Eight bytes fit into the unused space of the smallest cell.
+// The future's eight bytes fit into the unused space of the smallest cell.
 const _: () = assert!(size_of::<MayWaitForever<std::future::Pending<()>>>() == 8);
 
 impl<F> Projection<'_, F> {
@@ -37,9 +37,9 @@ impl<F> Projection<'_, F> {
     }
 }
 
-/// Exempts a future from the orphan check: it may wait although nothing can wake it.
+/// Exempts a future from the orphan check: it may wait without a live waker.
 ///
-/// A task that waits with no live waker is otherwise reported as an orphan. Use this for a task
+/// Otherwise a task that waits without a live waker is reported as an orphan. Use this for a task
 /// that only keeps a value alive until it is aborted.
 ///
 /// # Examples

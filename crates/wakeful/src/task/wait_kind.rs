@@ -2,7 +2,7 @@
 
 use super::wait_target::WaitTarget;
 
-/// What kind of resource a task waits for.
+/// The kind of resource or event that a task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum WaitKind {
@@ -80,22 +80,22 @@ pub(crate) enum WaitKind {
     BlockOn = 44,
     /// A thread of the blocking pool.
     PoolThread = 45,
-    /// A future that is not wakeful's own: only the site is known.
+    /// A future from outside wakeful; only the site is known.
     Unknown = 255,
 }
 
 impl WaitKind {
-    /// Returns whether the number of the wait's target is that of a file descriptor.
+    /// Returns whether the target number of the wait is a file descriptor.
     pub(crate) fn is_for_descriptor(self) -> bool {
         (WaitKind::IoRead as u8..=WaitKind::Connect as u8).contains(&(self as u8))
     }
 
-    /// Returns whether the number of the wait's target is the tick of a timer.
+    /// Returns whether the target number of the wait is a timer tick.
     pub(crate) fn is_for_timer(self) -> bool {
         matches!(self, WaitKind::Sleep | WaitKind::Timeout)
     }
 
-    /// Returns whether the wait is an exit: it can end although no task releases a resource.
+    /// Returns whether the wait is an exit: it can end without any task releasing a resource.
     ///
     /// Examples are a timer, a signal, a message, and readiness of a descriptor.
     pub(crate) fn is_exit(self) -> bool {
@@ -114,8 +114,7 @@ impl WaitKind {
         matches!(self.rank(), 4 | 6)
     }
 
-    /// Returns the position among the waits of a task when they are shown. A wait that explains more
-    /// has a lower rank.
+    /// Returns the sort rank of the wait in output; a wait that explains more has a lower rank.
     pub(super) fn rank(self) -> u8 {
         match self {
             WaitKind::Yield => 0,
@@ -264,7 +263,7 @@ impl WaitKind {
 
     /// Returns the words that precede the recorded site of a wait, such as "awaited at".
     ///
-    /// `of_resource` says that the site is where the resource was made.
+    /// `of_resource` says that the site is where the resource was created.
     pub(crate) fn site_label(self, target: WaitTarget, of_resource: bool) -> &'static str {
         match (self, target) {
             (WaitKind::Join, WaitTarget::Task(_)) => "spawned at",

@@ -1,4 +1,4 @@
-//! What a task waits for: a record that its leaf futures write and other threads read.
+//! The record of what a task waits for, written by its leaf futures and read by other threads.
 //!
 //! Actors: a *leaf future* that returns `Pending` writes the record of the task that polls it, with
 //! a few plain stores ([`WaitWriter`]). The *thread that removes the task's waiter* from a wait
@@ -8,9 +8,9 @@
 //! link is exact (`RECORD-1` in `wait::ownership::resource_record`): the deadlock scanner proves
 //! from direct links alone that only these resources can wake the task.
 //!
-//! The record itself has space for one wait. A second wait in the same poll moves both to a wait set
-//! ([`wait_set`](super::wait_set)), on a cold path. So does a wait in a later poll, while the first is
-//! still linked to a resource: the task is still queued there.
+//! The record itself has space for one wait. A second wait in the same poll moves both waits to a
+//! wait set ([`wait_set`](super::wait_set)), on a cold path. So does a wait in a later poll while
+//! the first is still linked to a resource, because the task is still queued at that resource.
 
 mod words;
 mod writer;
@@ -27,29 +27,29 @@ use crate::sys::sort::sort_by_key;
 use crate::sys::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::*};
 use std::panic::Location;
 
-/// The waits that a task recorded last. Part of the task's header.
+/// The waits that a task recorded last; part of the task's header.
 pub(crate) struct WaitRecord {
     /// A [`TargetWord`]: kind, link and value in one word, so that readers see all or none of a
     /// write.
     ///
-    /// The thread that polls the task writes it, through `set_target` or as slot 0 of the wait set
-    /// (SET-4). While it is linked to a resource record, only the thread that removes the waiter
-    /// does (SET-2).
+    /// The thread that polls the task writes this word, through `set_target` or as slot 0 of the
+    /// wait set (SET-4). While the word is linked to a resource record, only the thread that
+    /// removes the waiter writes it (SET-2).
     target: AtomicU64,
-    /// Where the task waits: a [`SiteWord`].
+    /// The site of the wait: a [`SiteWord`].
     site: AtomicPtr<Location<'static>>,
-    /// Milliseconds of the runtime's clock when the wait began. With the kind SET: the index of the
-    /// wait set.
+    /// When the wait began, in milliseconds of the runtime's clock. With the kind SET: the index of
+    /// the wait set.
     since_ms: AtomicU32,
     /// Several values, so that a record takes one store:
     ///
     /// - bits 0 to 7: the [`WaitKind`], or NOTHING, or SET,
-    /// - bits 8 to 15: how the task ended (`cell::outcome`), written under TASK-1 before COMPLETE,
+    /// - bits 8 to 15: the task's outcome (`cell::outcome`), written under TASK-1 before COMPLETE,
     /// - bits 16 to 30: the [`PollStamp`] of the poll that wrote the record,
     /// - bit 31: set exactly if the kind is SET (`SET_FLAG`).
     ///
-    /// The outcome is here because there is space. It never coexists with a kind: a task that has
-    /// ended does not wait.
+    /// The outcome is here because there is space. It never coexists with a kind, because a task
+    /// that has ended does not wait.
     tag: AtomicU32,
 }
 
@@ -58,12 +58,12 @@ const NOTHING: u8 = 0;
 const YIELD: u8 = WaitKind::Yield as u8;
 /// The kind in the tag of a record whose waits are in a wait set. No [`WaitKind`] has this number.
 const SET: u8 = 254;
-/// The sign of a tag whose kind is SET. One signed comparison tells a wait of an earlier poll from
-/// one of this poll and from a set (`WaitWriter::is_first`).
+/// The sign bit of a tag whose kind is SET. One signed comparison distinguishes a wait of an
+/// earlier poll from a wait of this poll and from a set (`WaitWriter::is_first`).
 const SET_FLAG: u32 = 1 << 31;
 const OUTCOME_SHIFT: u32 = 8;
 
-/// A wait, as it was recorded.
+/// A recorded wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     pub(crate) kind: WaitKind,
@@ -75,22 +75,22 @@ pub(crate) struct Wait {
 /// Whether a wait is linked, and through which waker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
-    /// It is not known where the task's waker is.
+    /// The location of the task's waker is unknown.
     None,
     /// The task's own waker is queued at the target (RECORD-1).
     Direct,
     /// A foreign waker is queued at the target. The task polls the waiting future through a future
-    /// that makes wakers of its own, such as `FuturesUnordered`.
+    /// that creates its own wakers, such as `FuturesUnordered`.
     Indirect,
 }
 
 /// A wait of a record, with its link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordedWait {
-    /// The wait, whose target has no link flag.
+    /// The wait, with the link flag removed from its target.
     pub(crate) wait: Wait,
     pub(crate) link: Link,
-    /// Whether the site of the wait is where the resource was made.
+    /// Whether the site of the wait is the site where the resource was created.
     pub(crate) at_resource: bool,
     /// The poll that recorded the wait.
     pub(crate) poll: PollStamp,
@@ -131,26 +131,26 @@ impl WaitRecord {
         self.replace_tag(0);
     }
 
-    /// Removes the outcome of the previous task in this cell. Its waits were removed by
-    /// `set_outcome`.
+    /// Removes the outcome of the previous task in this cell, whose waits `set_outcome` has
+    /// removed.
     #[inline]
     pub(crate) fn clear_outcome(&self) {
         self.store_outcome(0);
     }
 
-    /// Returns how the task ended; 0 if it has not.
+    /// Returns the task's outcome, or 0 if it has not ended.
     #[inline]
     pub(crate) fn outcome(&self) -> u8 {
         (self.tag.load(Relaxed) >> OUTCOME_SHIFT) as u8
     }
 
-    /// Stores how the task ended, and removes the waits.
+    /// Stores the task's outcome, and removes the waits.
     #[inline]
     pub(crate) fn set_outcome(&self, outcome: u8) {
         self.replace_tag(u32::from(outcome) << OUTCOME_SHIFT);
     }
 
-    /// Replaces the outcome of a task that has ended. Its waits were removed with the first outcome.
+    /// Replaces the outcome of a task that has ended, whose waits are already removed.
     #[inline]
     pub(crate) fn store_outcome(&self, outcome: u8) {
         debug_assert!(!self.has_set(), "the task has not ended");
@@ -166,13 +166,13 @@ impl WaitRecord {
         }
     }
 
-    /// Returns whether the waits are in a wait set. For the thread that polls the task.
+    /// Returns whether the waits are in a wait set. Only for the thread that polls the task.
     #[inline]
     fn has_set(&self) -> bool {
         self.tag.load(Relaxed) & SET_FLAG != 0
     }
 
-    /// Replaces the tag of a record with a wait set, and gives the set up.
+    /// Replaces the tag of a record with a wait set, and releases the set.
     #[cold]
     fn release_set(&self, tag: u32) {
         let set = self.set();
@@ -186,8 +186,10 @@ impl WaitRecord {
         }
     }
 
-    /// Returns the wait set, if the tag says that there is one. For the thread that polls the task,
-    /// this is its set. Another thread may get the set of another task.
+    /// Returns the wait set, if the tag says that the record has one.
+    ///
+    /// The thread that polls the task gets the task's set. Another thread may get another task's
+    /// set.
     fn set(&self) -> Option<&'static WaitSet> {
         match self.tag.load(Acquire) as u8 {
             SET => WaitSet::at(self.since_ms.load(Relaxed)),
@@ -207,7 +209,7 @@ impl WaitRecord {
 
     /// Removes the link to `task`, whose join waker is being dropped.
     ///
-    /// The waiting task may write the same word on another thread, so this is an exchange.
+    /// Uses an exchange, because the waiting task may write the same word on another thread.
     #[cold]
     pub(crate) fn detach_task(&self, task: TargetWord) {
         LinkWord::detach_expected(&self.target, task.linked());
@@ -229,13 +231,13 @@ impl WaitRecord {
         !matches!(tag as u8, NOTHING | YIELD) && PollStamp::from_word(tag).same_poll(poll)
     }
 
-    /// Writes everything but the target of a single wait.
+    /// Writes all fields of a single wait except the target.
     #[inline]
     fn describe(&self, tag: u32, since_ms: u32, site: SiteWord) {
         self.since_ms.store(since_ms, Relaxed);
         site.store(&self.site);
-        // Release pairs with the Acquire load of `waits`. A reader that sees this kind does not see
-        // the site of the previous task in this cell.
+        // Release pairs with the Acquire load of `waits`. So a reader that sees this kind does not
+        // see the site of the previous task in this cell.
         self.tag.store(tag, Release);
     }
 
@@ -247,18 +249,18 @@ impl WaitRecord {
         }
     }
 
-    /// Returns the first of [`waits`](Self::waits), the wait that explains most.
+    /// Returns the first of [`waits`](Self::waits): the wait that explains most.
     pub(crate) fn read(&self) -> Option<Wait> {
         self.waits().0.first().map(|recorded| recorded.wait)
     }
 
     /// Returns all recorded waits, and whether the record had space for all of them.
     ///
-    /// Their order does not depend on the order in which the task polled them. A wait that explains
-    /// more comes first: a lock before a channel, and a timer last.
+    /// The waits are sorted by how much they explain, regardless of the order in which the task
+    /// polled them: a lock before a channel, and a timer last.
     ///
-    /// The fields are read one by one. A reader that races with the task may combine two records,
-    /// but never reads half of a field.
+    /// The fields are read one by one. A reader that races with the task may combine fields of two
+    /// records, but never reads half of a field.
     pub(crate) fn waits(&self) -> (Vec<RecordedWait>, bool) {
         let tag = self.tag.load(Acquire);
         let mut waits = match tag as u8 {
@@ -290,7 +292,7 @@ impl WaitRecord {
         Some(RecordedWait { wait, link, at_resource, poll: PollStamp::from_word(tag) })
     }
 
-    /// Removes the link of the record itself, as a waiter does that was linked there.
+    /// Removes the link of the record itself, as a waiter linked there would.
     #[cfg(test)]
     pub(crate) fn detach(&self) {
         // SAFETY: the link is direct, and the record is alive.

@@ -1,34 +1,34 @@
-//! The waits of a task that waits in several futures at once: its wait set.
+//! The wait set: the waits of a task that waits in several futures at once.
 //!
 //! A wait record has space for one wait. When a poll records a second one, the record gets a
 //! [`WaitSet`], which has a few [`Slot`]s. Its memory is never freed, only reused for another task.
-//! Sets are in a table that only grows. The record names its set by the index in that table, so
-//! readers turn no number into an address.
+//! Sets are in a table that only grows. The record identifies its set by the index in that table,
+//! so readers never convert a number into an address.
 //!
 //! - SET-1. Only the thread that polls the task obtains, fills and releases its set. Other threads
 //!   only read it, and remove links.
-//! - SET-2. A target word that is linked to a resource record belongs to the waiter in the list of
-//!   that resource. That holds in later polls and after the end of the task too. Only the thread
-//!   that removes the waiter writes to it, and removes the link (RECORD-1). Until then no task
+//! - SET-2. A target word that is linked to a resource record belongs to the waiter in that
+//!   resource's list, even in later polls and after the end of the task. Only the thread that
+//!   removes the waiter writes to the word, and removes the link (RECORD-1). Until then no task
 //!   reuses the word.
 //! - SET-3. Every other slot belongs to the poll that wrote it. The first wait of the next poll
-//!   frees it.
-//! - SET-4. The target of slot 0 is the `target` word of the wait record itself. So a waiter that was
-//!   linked before the record got a set still refers to the right word.
+//!   frees the slot.
+//! - SET-4. The target of slot 0 is the `target` word of the wait record itself. So a waiter that
+//!   was linked before the record got a set still refers to the correct word.
 //!
 //! The race to fear: a thread removes a link while a task writes to the same word, and one of the
 //! two writes is lost. It cannot happen (SET-2). A task writes only to words that are not linked to
 //! a record. The thread that removes a waiter writes only to the word that its waiter has linked. So
 //! a direct link is removed by a load and a plain store.
 //!
-//! A waiter can outlive the task that made its link. Its future was moved out of the task, or is
-//! inside a future with wakers of its own, such as `FuturesUnordered` (an *indirect* link). Then
-//! the set of the ended task is *lingering*. No task obtains it before its last link is removed. A
-//! waiter that is leaked keeps such a set for good.
+//! A waiter can outlive the task that created its link: its future was moved out of the task, or is
+//! inside a future with its own wakers, such as `FuturesUnordered` (an *indirect* link). Then the
+//! set of the ended task is *lingering*: no task obtains it before its last link is removed. A
+//! leaked waiter keeps such a set forever.
 //!
 //! An indirect link is removed by an exchange that expects the link. By SET-2 the exchange always
-//! succeeds, so a plain store would do. The exchange only limits the damage of a caller that breaks
-//! SET-2: it cannot overwrite the wait of another task.
+//! succeeds, so a plain store would suffice. The exchange only limits the damage if a caller
+//! violates SET-2: it cannot overwrite the wait of another task.
 
 mod slot;
 mod table;
@@ -46,23 +46,24 @@ use std::iter;
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 
-/// The slots of one part of a set. Most tasks that wait in several futures wait in two or three.
+/// The number of slots of one part of a set. Most tasks that wait in several futures wait in two or
+/// three.
 const SLOTS: usize = 4;
-/// The most parts of a set, so a set has at most 16 slots.
+/// The maximum number of parts of a set, so a set has at most 16 slots.
 const PARTS: usize = 4;
-/// A set is released after this many polls in a row that had one wait.
+/// The number of consecutive polls with one wait after which a set is released.
 const SINGLES: u32 = 16;
 
 /// The waits of one task. Never freed.
 pub(super) struct WaitSet {
     index: u32,
     slots: [Slot; SLOTS],
-    /// The next part, once the task has waited for more than this part has slots. It stays.
+    /// The next part, added once the task has more waits than this part has slots, and kept.
     next: AtomicPtr<WaitSet>,
     /// The last poll that recorded a wait, as a [`PollStamp`], and OVERFLOW.
     poll: AtomicU32,
-    /// The number of the slot that was written last, in bits 0 to 7. Above: how many polls in a row
-    /// recorded one wait.
+    /// Bits 0 to 7: the number of the slot that was written last. Above: the number of consecutive
+    /// polls that recorded one wait.
     last: AtomicU32,
 }
 
@@ -75,7 +76,7 @@ impl WaitSet {
         self.index
     }
 
-    /// Clears the set for another task (SET-1), which gets it when no slot is linked (SET-2).
+    /// Clears the set for another task (SET-1), which gets it once no slot is linked (SET-2).
     pub(super) fn release(&'static self) {
         for slot in self.parts().flat_map(|part| &part.slots) {
             slot.free();
@@ -85,7 +86,7 @@ impl WaitSet {
         }
         self.poll.store(0, Relaxed);
         self.last.store(0, Relaxed);
-        // The atomics of one execution of a model cannot be used in the next.
+        // The atomics of one model execution cannot be used in the next.
         if IS_MODEL {
             return;
         }
@@ -94,8 +95,8 @@ impl WaitSet {
         list.push(self);
     }
 
-    /// Returns whether a slot's own target word is linked. The word of slot 0 is in the wait record
-    /// (SET-4), and does not count.
+    /// Returns whether any slot's own target word is linked, except slot 0, whose word is in the
+    /// wait record (SET-4).
     fn has_links(&'static self) -> bool {
         self.parts().flat_map(|part| &part.slots).any(Slot::is_linked)
     }
@@ -115,11 +116,12 @@ impl WaitSet {
     }
 
     fn parts(&'static self) -> impl Iterator<Item = &'static WaitSet> {
-        // A reader that races with a release may follow parts of another set. The limit ends that.
+        // A reader that races with a release may follow parts of another set; the limit bounds
+        // that.
         iter::successors(Some(self), |part| part.next()).take(PARTS)
     }
 
-    /// Returns all slots with their target words. `first` is that of the wait record (SET-4).
+    /// Returns all slots with their target words. `first` is the wait record's target word (SET-4).
     fn slots<'a>(
         &'static self,
         first: &'a AtomicU64,
@@ -128,7 +130,7 @@ impl WaitSet {
         slots.enumerate().map(move |(n, slot)| (slot, if n == 0 { first } else { &slot.target }))
     }
 
-    /// Moves the only wait of a record to slot 0. Its target stays where it is (SET-4).
+    /// Moves the only wait of a record to slot 0, without moving its target (SET-4).
     pub(super) fn take_over(&self, single: &RecordedWait) {
         self.slots[0].describe(single);
         self.poll.store(single.poll.to_word(), Relaxed);
@@ -162,7 +164,7 @@ impl WaitSet {
 
     /// Records a wait of the poll that [`begin_poll`](Self::begin_poll) was called for.
     ///
-    /// Returns the word of its target, or `None` if all slots are in use.
+    /// Returns the word of the wait's target, or `None` if all slots are in use.
     pub(super) fn add(&'static self, first: &AtomicU64, new: &RecordedWait) -> Option<LinkWord> {
         let equal = self.equal_slot(first, new);
         let is_known = equal.is_some();
@@ -191,7 +193,7 @@ impl WaitSet {
 
     /// Returns the slot that already records this wait.
     ///
-    /// Each waiter that is linked to a resource record has a slot of its own.
+    /// Each waiter that is linked to a resource record has its own slot.
     fn equal_slot<'a>(
         &'static self,
         first: &'a AtomicU64,
@@ -202,7 +204,7 @@ impl WaitSet {
         }
         let is_equal = |slot: &Slot, word: &AtomicU64| {
             slot.read(word).is_some_and(|own| {
-                // The waiter was linked first (`WaitLink::replace`), and is described only now.
+                // The waiter was linked earlier (`WaitLink::replace`), and is described only now.
                 let is_new_link = own.link != Link::None && own.wait.kind == WaitKind::Unknown;
                 own.is_same(&new.wait) || (is_new_link && own.wait.target == new.wait.target)
             })
@@ -213,10 +215,10 @@ impl WaitSet {
             .map(|(n, (slot, word))| (n, slot, word))
     }
 
-    /// Returns a free slot for a wait with this link. Adds a part to the set if there is none.
+    /// Returns a free slot for a wait with this link, and adds a part to the set if necessary.
     ///
-    /// An indirect link never gets slot 0, whose word is in the wait record (SET-4). The foreign
-    /// waker in the list does not keep that record alive.
+    /// An indirect link never gets slot 0, whose word is in the wait record (SET-4), because the
+    /// foreign waker in the list does not keep that record alive.
     fn free_slot<'a>(
         &'static self,
         first: &'a AtomicU64,
@@ -252,27 +254,28 @@ impl WaitSet {
         }
     }
 
-    /// Replaces the time when the waits of the last poll began.
+    /// Replaces the start time of the waits of the last poll.
     pub(super) fn set_since_ms(&'static self, first: &AtomicU64, since_ms: u32) {
         for (slot, _) in self.slots(first).filter(|(slot, _)| self.is_current(slot)) {
             slot.since_ms.store(since_ms, Relaxed);
         }
     }
 
-    /// Returns whether the set has the slot with this target word.
+    /// Returns whether the set has a slot with this target word.
     pub(super) fn has_word(&'static self, first: &AtomicU64, word: *const AtomicU64) -> bool {
         self.slots(first).any(|(_, own)| ptr::eq(own, word))
     }
 
-    /// Removes the link to this target, if there is one.
+    /// Removes the link to this target, if any.
     pub(super) fn detach_target(&'static self, first: &AtomicU64, linked: TargetWord) {
         for (_, word) in self.slots(first) {
             LinkWord::detach_expected(word, linked);
         }
     }
 
-    /// Returns the waits of the last poll that recorded one, and all linked waits. Also returns
-    /// whether the set had space for all of them.
+    /// Returns the waits of the last poll that recorded one, and all linked waits.
+    ///
+    /// Also returns whether the set had space for all of them.
     pub(super) fn read(&'static self, first: &AtomicU64) -> (Vec<RecordedWait>, bool) {
         let is_complete = self.poll.load(Acquire) & OVERFLOW == 0;
         let slots = self.slots(first).filter_map(|(slot, word)| slot.read(word));
@@ -338,7 +341,7 @@ mod tests {
         sets.into_iter().for_each(WaitSet::release);
         assert!(set.has_links(), "only the waiter removes its link");
         word.detach_indirect(target.linked());
-        // Without its link it is obtained again, here or by a test on another thread.
+        // Without its link the set is obtained again, here or by a test on another thread.
         let is_lingering = || LINGERING.lock().unwrap().iter().any(|other| ptr::eq(*other, set));
         let mut sets = Vec::new();
         while is_lingering() {
@@ -348,7 +351,7 @@ mod tests {
         sets.into_iter().for_each(WaitSet::release);
     }
 
-    /// More waits than slots: the set says so, and the next poll starts again.
+    /// With more waits than slots, the set reports the overflow, and the next poll starts anew.
     #[test]
     fn a_set_is_bounded() {
         let (set, first) = (WaitSet::obtain(), AtomicU64::new(TargetWord::NONE.to_bits()));
@@ -361,7 +364,7 @@ mod tests {
             let stamp = PollStamp::from_doubled(poll);
             set.begin_poll(&first, stamp);
             for number in 0..waits {
-                // Recorded twice, it is one wait.
+                // A wait that is recorded twice counts once.
                 assert!(set.add(&first, &wait(number, stamp)).is_none());
                 set.add(&first, &wait(number, stamp));
             }

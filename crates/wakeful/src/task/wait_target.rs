@@ -1,7 +1,7 @@
-//! What a task waits for: [`WaitTarget`], and its one-word form [`TargetWord`].
+//! The target of a wait: [`WaitTarget`], and its one-word form [`TargetWord`].
 //!
 //! Other threads read a wait record while its task writes it. So kind, link and value share one
-//! atomic word: a reader cannot combine the kind of one write with the value of another.
+//! atomic word, and a reader cannot combine the kind of one write with the value of another.
 //!
 //! ```text
 //! bits 63 to 3      2 to 0
@@ -9,18 +9,18 @@
 //!                                 011 linked    110 linked
 //! ```
 //!
-//! Bit 0 alone says that a record is linked: every wait tests it.
+//! Bit 0 alone marks a linked record, because every wait tests it.
 //!
-//! The value is shifted past kind and link, so a large value cannot overwrite them. It loses its
-//! upper bits instead. No value becomes an address: a resource record is named by its index in a
-//! table (`wait::ownership::resource_record`), which checks it.
+//! The value is shifted past kind and link, so a large value cannot overwrite them, but loses its
+//! upper bits. No value becomes an address: a resource record is identified by its index in a table
+//! (`wait::ownership::resource_record`), which checks the index.
 
 use std::ptr;
 
-/// What a task waits for.
+/// The target of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitTarget {
-    /// A number, or 0 if there is none. The kind of the wait says what it is: a timer tick, a file
+    /// A number, or 0 for none. The kind of the wait defines its meaning: a timer tick, a file
     /// descriptor, a process id, a signal, an address.
     Number(u64),
     /// The resource whose record has this index.
@@ -64,15 +64,15 @@ impl TargetWord {
     }
 
     /// A tick of a timer. No tick is larger than [`MAX_NUMBER`](Self::MAX_NUMBER)
-    /// (`driver::timers`). Larger values mark a timer that no longer waits. They lose their three
+    /// (`driver::timers`). Larger values mark a timer that no longer waits; they lose their three
     /// upper bits here, and become ticks in the far future.
     #[inline]
     pub(crate) const fn of_tick(tick: u64) -> Self {
         Self(tick << SHIFT | NUMBER)
     }
 
-    /// The address of a resource, which is only compared and printed. Its three upper bits are
-    /// dropped. In a Linux process only the pointer tags of a sanitizer use them.
+    /// The address of a resource, which is only compared and printed. The three upper bits are
+    /// dropped, which only the pointer tags of a sanitizer use in a Linux process.
     #[inline]
     pub(crate) fn of_address<T: ?Sized>(resource: &T) -> Self {
         Self((ptr::from_ref(resource).cast::<()>().addr() as u64) << SHIFT | NUMBER)
@@ -109,7 +109,7 @@ impl TargetWord {
         }
     }
 
-    /// Returns this resource record without its link, if it is a linked resource record.
+    /// Returns this target without its link, if it is a linked resource record.
     #[inline]
     pub(super) const fn unlinked_record(self) -> Option<Self> {
         if self.is_linked_record() { Some(Self(self.0 & !RECORD_LINK)) } else { None }
@@ -141,7 +141,8 @@ impl TargetWord {
         self.0
     }
 
-    /// Makes a word of the atomic field of a wait record, which only stores results of `to_bits`.
+    /// Creates a word from the atomic field of a wait record, which only stores results of
+    /// `to_bits`.
     ///
     /// Other bits would give a target that does not exist, but no undefined behaviour.
     #[inline]
@@ -158,7 +159,7 @@ mod tests {
         word.is_linked() && matches!(word.target(), WaitTarget::Task(_))
     }
 
-    /// Every number that has one bit set, all below it, or all above it.
+    /// Every number with one bit set, with all bits below it set, or with all bits above it set.
     fn numbers() -> impl Iterator<Item = u64> {
         (0..64).flat_map(|bit| [1 << bit, (1 << bit) - 1, u64::MAX << bit])
     }

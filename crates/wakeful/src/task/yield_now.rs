@@ -5,13 +5,13 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Yields to other tasks: requeues the current task behind those that are ready.
+/// Yields to other tasks, by requeueing the current task behind the tasks that are ready.
 ///
-/// The order in which other tasks run is not specified, nor that any of them runs.
+/// It is not specified in which order other tasks run, or whether any of them runs.
 ///
 /// # Cancel safety
 ///
-/// This function is cancel safe. Dropped before its first poll it has no effect.
+/// This function is cancel safe. A future that is dropped before its first poll has no effect.
 ///
 /// # Examples
 ///

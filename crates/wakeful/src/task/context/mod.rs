@@ -1,13 +1,14 @@
-//! Thread-local context of the task that a thread polls.
+//! The thread-local context of the task that a thread polls.
 //!
-//! Plain cells in thread-local memory without a destructor, so an access is one instruction.
+//! The context consists of plain thread-local cells without a destructor, so an access is one
+//! instruction.
 //!
 //! - `poll_locals`: budget, self-wakes and exemptions of the current poll.
 //! - `waits`: leaf futures record what the current task waits for.
 //! - `yields`: requeues the current task, and defers wakes to the end of the poll.
 //!
-//! This file has the rest: ids, the clock, the arena, the random number generator, and the
-//! `block_on` that the thread is in.
+//! This file has the ids, the clock, the arena, the random number generator, and the `block_on`
+//! that the thread is in.
 
 mod poll_locals;
 mod waits;
@@ -54,12 +55,12 @@ struct ThreadContext {
     locals: PollLocals,
     /// The arena whose allocator this thread holds.
     arena: Cell<*const Arena>,
-    /// Milliseconds since the runtime on this thread started. Its loop reads the clock once per
-    /// iteration.
+    /// The time since the runtime on this thread started, in milliseconds. The runtime's loop reads
+    /// the clock once per iteration.
     now_ms: Cell<u32>,
-    /// A scheduler on this thread wakes the deferred wakers.
+    /// Whether a scheduler on this thread wakes the deferred wakers.
     drains_deferred: Cell<bool>,
-    /// There are deferred wakers.
+    /// Whether there are deferred wakers.
     has_deferred: Cell<bool>,
     rng: Cell<Option<Rng>>,
 }
@@ -80,11 +81,11 @@ thread_local! {
     };
 }
 
-/// Restores the id that was current before.
+/// A guard that restores the previous current id.
 pub(crate) struct IdGuard(u64);
 
-/// Makes `id` the current one until the guard is dropped: while a future or an output is dropped,
-/// or in a model.
+/// Makes `id` the current one until the guard is dropped. Used while a future or an output is
+/// dropped, and in models.
 pub(crate) fn enter_id(id: u64) -> IdGuard {
     IdGuard(CONTEXT.with(|context| context.current_id.replace(id)))
 }
@@ -95,28 +96,29 @@ impl Drop for IdGuard {
     }
 }
 
-/// Returns the id of the task being polled or dropped, or of the `block_on` future being polled; 0
-/// for none.
+/// Returns the id of the task being polled or dropped, or of the polled `block_on` future; 0 for
+/// none.
 pub(crate) fn current_id() -> u64 {
     CONTEXT.with(|context| context.current_id.get())
 }
 
-/// Returns the data of the task that this thread polls, if it has some.
+/// Returns the data of the task that this thread polls, if any.
 pub(super) fn current_data() -> Option<Arc<dyn TaskData>> {
     let (current, id) = CONTEXT.with(|context| (context.current.get(), context.current_id.get()));
     // SAFETY: the task that this thread polls is alive.
     let task = unsafe { current.as_ref() }?;
-    // Another id: the destructor of a cancelled task runs, or the future of a `block_on` in this poll.
+    // The id differs while the destructor of a cancelled task runs, or the future of a `block_on`
+    // in this poll.
     (task.id.get() == id).then(|| task.attached())??.data()
 }
 
 /// Returns the id of the current task.
 ///
-/// Use [`try_id`] where the caller may run outside of a task.
+/// Use [`try_id`] if the caller may run outside a task.
 ///
 /// # Panics
 ///
-/// Outside of a task, and inside the future of `block_on`, which is not a task.
+/// If called outside a task, or inside the future of `block_on`, which is not a task.
 ///
 /// # Examples
 ///
@@ -155,12 +157,12 @@ pub fn try_id() -> Option<Id> {
     }
 }
 
-/// Returns milliseconds of the runtime's clock, as its loop last read it.
+/// Returns the time in milliseconds that the runtime's loop last read from its clock.
 pub(crate) fn now_ms() -> u32 {
     CONTEXT.with(|context| context.now_ms.get())
 }
 
-/// Restores the time that was current before.
+/// A guard that restores the previous time.
 pub(crate) struct NowGuard(u32);
 
 /// Sets the current time until the guard is dropped.
@@ -192,10 +194,10 @@ pub(super) fn runs_scheduler(scheduler: NonNull<dyn Schedule>) -> bool {
     unsafe { arena.as_ref() }.is_some_and(|arena| arena.belongs_to(scheduler))
 }
 
-/// Sets the arena back to `outer`, which was set before `own`.
+/// Restores the arena `outer`, which was set before `own`.
 ///
 /// Does nothing if `own` is no longer set: then the allocator of `outer` has moved to another
-/// thread meanwhile.
+/// thread.
 pub(crate) fn restore_arena(own: *const Arena, outer: *const Arena) {
     CONTEXT.with(|context| {
         if ptr::eq(context.arena.get(), own) {
@@ -204,12 +206,12 @@ pub(crate) fn restore_arena(own: *const Arena, outer: *const Arena) {
     });
 }
 
-/// Sets the arena whose allocator this thread holds from now on (ARENA-1). Returns the one before.
+/// Sets the arena whose allocator this thread holds (ARENA-1), and returns the previous one.
 pub(crate) fn set_arena(arena: *const Arena) -> *const Arena {
     CONTEXT.with(|context| context.arena.replace(arena))
 }
 
-/// Sets the record of the `block_on` that this thread is in. Returns the one before.
+/// Sets the record of the `block_on` that this thread is in, and returns the previous one.
 pub(crate) fn set_block_on(record: *const BlockOnRecord) -> *const BlockOnRecord {
     CONTEXT.with(|context| context.block_on.replace(record))
 }
@@ -222,7 +224,7 @@ pub(crate) fn is_current_block_on(record: &BlockOnRecord) -> bool {
 
 /// Marks the current `block_on` future, if any, as one that ran tasks in this poll.
 ///
-/// It is about to wake itself to run more, which is not spinning.
+/// The future is about to wake itself to run more tasks, which is not spinning.
 pub(crate) fn mark_block_on_worked() {
     CONTEXT.with(|context| {
         // SAFETY: a record that is set here is alive until it is unset.
@@ -239,8 +241,8 @@ pub(crate) fn without_budget<R>(f: impl FnOnce() -> R) -> R {
 
 /// Returns a random number below `n`.
 ///
-/// It comes from the generator that the runtime seeded on this thread, or from the oracle of a
-/// simulation. Outside of a runtime, the thread has a generator of its own.
+/// The number comes from the generator that the runtime seeded on this thread, or from the oracle
+/// of a simulation. Outside a runtime, the thread has its own generator.
 pub(crate) fn random_below(n: u32) -> u32 {
     CONTEXT.with(|context| {
         let Some(mut rng) = context.rng.get() else { return random_without_rng(n) };
@@ -252,7 +254,7 @@ pub(crate) fn random_below(n: u32) -> u32 {
 
 /// Returns a random number below `n` on a thread without a generator.
 ///
-/// In a simulation the oracle chooses it. Otherwise the thread gets a generator of its own.
+/// In a simulation the oracle chooses the number. Otherwise the thread gets its own generator.
 #[cold]
 fn random_without_rng(n: u32) -> u32 {
     if let Some(number) = CHOOSE_SIMULATED.get().and_then(|choose| choose(n)) {
@@ -264,15 +266,16 @@ fn random_without_rng(n: u32) -> u32 {
     number
 }
 
-/// Chooses a number below the given one, if the current runtime of the thread is simulated.
+/// The function that chooses a number below its argument, if the thread's current runtime is
+/// simulated.
 static CHOOSE_SIMULATED: OnceLock<fn(u32) -> Option<u32>> = OnceLock::new();
 
-/// Sets the function that chooses random numbers in simulations. The first one stays.
+/// Sets the function that chooses random numbers in simulations. Later calls have no effect.
 pub(crate) fn set_simulated_choice(choose: fn(u32) -> Option<u32>) {
     CHOOSE_SIMULATED.get_or_init(|| choose);
 }
 
-/// Sets the random number generator of this thread. Returns the one before.
+/// Sets the random number generator of this thread, and returns the previous one.
 pub(crate) fn set_rng(rng: Option<Rng>) -> Option<Rng> {
     CONTEXT.with(|context| context.rng.replace(rng))
 }

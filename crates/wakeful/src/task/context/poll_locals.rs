@@ -1,4 +1,4 @@
-//! Thread-local state of the poll that is going on: the budget, self-wakes and exemptions.
+//! Thread-local state of the current poll: the budget, self-wakes and exemptions.
 
 use super::super::block_on::BlockOnRecord;
 use super::super::coop::Budget;
@@ -10,19 +10,20 @@ use std::cell::Cell;
 use std::num::NonZeroU64;
 use std::ptr;
 
-/// Values that belong to one poll.
+/// The values that belong to one poll.
 ///
-/// They take eight bytes, so that a nested poll saves all of them with one load and one store.
-/// Single fields are accessed by their own type: a load of all eight bytes right after a store of
-/// one of them would stall.
+/// The values take eight bytes, so that a nested poll saves all of them with one load and one
+/// store. Single fields are accessed by their own type, because a load of all eight bytes right
+/// after a store of one field would stall.
 #[repr(C, align(8))]
 pub(super) struct PollLocals {
     pub(super) budget: Cell<Budget>,
-    /// The current task woke itself.
+    /// Whether the current task woke itself.
     pub(super) self_woken: Cell<bool>,
-    /// How many futures inside the current task were woken at once because the budget is spent.
+    /// The number of futures inside the current task that were woken at once because the budget is
+    /// exhausted.
     pub(super) budget_wakes: Cell<u16>,
-    /// How many `may_wait_forever` futures the current task is pending in.
+    /// The number of `may_wait_forever` futures in which the current task is pending.
     pub(super) exempt: Cell<u32>,
 }
 
@@ -31,7 +32,7 @@ pub(super) struct PollLocals {
 pub(super) struct SavedPollLocals(u64);
 
 impl SavedPollLocals {
-    /// The values at the start of a poll.
+    /// Returns the values at the start of a poll.
     const fn fresh(budget: Budget) -> Self {
         Self(u64::from_ne_bytes([budget.to_u8(), 0, 0, 0, 0, 0, 0, 0]))
     }
@@ -47,19 +48,19 @@ impl PollLocals {
         }
     }
 
-    /// Replaces all values. Returns the old ones.
+    /// Replaces all values, and returns the old ones.
     #[inline]
     fn replace(&self, with: SavedPollLocals) -> SavedPollLocals {
         const { assert!(size_of::<PollLocals>() == size_of::<SavedPollLocals>()) }
         // SAFETY: size and alignment are equal, there is no padding, and all fields are cells. The
-        // bytes that are written were read here before or made by `fresh`. In both cases they are
-        // valid for the fields: `fresh` sets only the budget, and zeros the other bytes.
+        // bytes that are written were read here before, or made by `fresh`, which sets the budget
+        // and zeros the other bytes. In both cases they are valid for the fields.
         let all = unsafe { &*ptr::from_ref(self).cast::<Cell<u64>>() };
         SavedPollLocals(all.replace(with.0))
     }
 }
 
-/// What a poll did besides returning `Pending`.
+/// The events of a poll besides its result.
 #[derive(Clone, Copy)]
 pub(in crate::task) struct PollOutcome {
     pub(in crate::task) self_woken: bool,
@@ -73,10 +74,10 @@ impl PollOutcome {
     }
 }
 
-/// Identifies the poll that is going on, of a task or a `block_on` future.
+/// Returns an identifier of the current poll, of a task or a `block_on` future.
 ///
-/// `None` outside of every poll of this runtime. The value is one word, since futures keep it: the
-/// lower half of the id, and the number of the poll.
+/// Returns `None` outside every poll of this runtime. The value is one word, because futures store
+/// it: the lower half of the id, and the number of the poll.
 pub(in crate::task) fn poll_id() -> Option<NonZeroU64> {
     let number = |id: u64, poll: u32| NonZeroU64::new(id << 32 | u64::from(poll));
     CONTEXT.with(|context| {
@@ -95,7 +96,7 @@ pub(in crate::task) fn poll_id() -> Option<NonZeroU64> {
     })
 }
 
-/// Gives `f` the task or `block_on` future that this thread polls, if any.
+/// Calls `f` with the task or `block_on` future that this thread polls, if any.
 pub(in crate::task) fn with_polled<R>(f: impl FnOnce(FutileTask<'_>) -> R) -> Option<R> {
     let (current, block_on) =
         CONTEXT.with(|context| (context.current.get(), context.block_on.get()));
@@ -110,7 +111,7 @@ pub(in crate::task) fn with_polled<R>(f: impl FnOnce(FutileTask<'_>) -> R) -> Op
     Some(f(polled))
 }
 
-/// Returns the signs of progress of the poll that is going on.
+/// Returns the signs of progress of the current poll.
 pub(in crate::task) fn poll_facts() -> Option<PollFacts> {
     let budget = CONTEXT.with(|context| context.locals.budget.get().to_u8());
     with_polled(|polled| match polled {
@@ -135,7 +136,7 @@ pub(in crate::task) fn poll_facts() -> Option<PollFacts> {
     })
 }
 
-/// The context of one poll of a task. [`end`](Self::end) restores the context before.
+/// The context of one poll of a task. [`end`](Self::end) restores the previous context.
 pub(in crate::task) struct PollGuard {
     outer: *const Header,
     outer_id: u64,
@@ -176,15 +177,15 @@ pub(crate) fn poll_block_on<R>(record: &BlockOnRecord, poll: impl FnOnce() -> R)
 
 /// Polls the future of a `blocking_…` method, which the calling thread waits for.
 ///
-/// Its waits are recorded for the thread. What it acquires belongs to the task or closure that
-/// called the method.
+/// The future's waits are recorded for the thread. Resources that it acquires belong to the task or
+/// closure that called the method.
 #[inline]
 pub(crate) fn poll_blocked_thread<R>(record: &BlockOnRecord, poll: impl FnOnce() -> R) -> R {
     debug_assert!(is_current_block_on(record));
     poll_without_task(super::current_id(), poll)
 }
 
-/// Polls a future that is neither a task nor the future of `block_on`. Its waits are not recorded.
+/// Polls a future that is neither a task nor a `block_on` future, without recording its waits.
 pub(crate) fn poll_unattributed<R>(poll: impl FnOnce() -> R) -> R {
     struct Restore(*const BlockOnRecord);
     impl Drop for Restore {
@@ -233,7 +234,7 @@ pub(in crate::task) fn unexempt_current() {
     });
 }
 
-/// Gives `f` the budget of the current poll.
+/// Calls `f` with the budget of the current poll.
 #[inline]
 pub(in crate::task) fn with_budget<R>(f: impl FnOnce(&Cell<Budget>) -> R) -> R {
     CONTEXT.with(|context| f(&context.locals.budget))

@@ -1,7 +1,7 @@
-//! Leaf futures record here what the current task waits for.
+//! The functions with which leaf futures record what the current task waits for.
 //!
-//! The record is that of the task that this thread polls, or of the `block_on` future if no task is
-//! being polled. Outside of both, nothing is recorded.
+//! The record belongs to the task that this thread polls, or to the `block_on` future if no task is
+//! being polled. Outside both, nothing is recorded.
 
 use super::super::block_on::BlockOnRecord;
 use super::super::header::Header;
@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 use std::task::Waker;
 
 impl ThreadContext {
-    /// The writer of the wait record of the task or `block_on` future that is being polled.
+    /// Returns the writer of the wait record of the task or `block_on` future that is being polled.
     #[inline]
     pub(super) fn wait_writer(&self) -> Option<WaitWriter<'_>> {
         // SAFETY: the task that this thread polls is alive, and so is the record of the `block_on`
@@ -29,30 +29,30 @@ impl ThreadContext {
         }
     }
 
-    /// The writer of the current task's wait record, if `waker` is a waker of that task.
+    /// Returns the writer of the current task's wait record, if `waker` is a waker of that task.
     #[inline]
     pub(super) fn wait_writer_of_task(&self, waker: &Waker) -> Option<WaitWriter<'_>> {
         let current = self.current.get();
         if !waker::is_waker_of(waker, current) {
             return None;
         }
-        // SAFETY: it is the cell of a waker, so it is not null, and the task that this thread polls is
-        // alive.
+        // SAFETY: the pointer is a waker's cell, so it is not null, and the task that this thread
+        // polls is alive.
         Some(unsafe { &*current }.wait_writer())
     }
 
-    /// The writer of the wait record of the `block_on` future that is being polled, if `waker` is
-    /// its waker.
+    /// Returns the writer of the wait record of the polled `block_on` future, if `waker` is its
+    /// waker.
     pub(super) fn wait_writer_of_block_on(&self, waker: &Waker) -> Option<WaitWriter<'_>> {
         if !self.current.get().is_null() {
             return None;
         }
-        // SAFETY: this thread is in the `block_on` that the record is of.
+        // SAFETY: the record belongs to the `block_on` that this thread is in.
         let record = unsafe { self.block_on.get().as_ref() }?;
         record.is_waker(waker).then(|| record.wait_writer())
     }
 
-    /// The wait for the end of a task. `target` is that task, perhaps linked.
+    /// Returns the wait for the end of a task. `target` is that task, perhaps linked.
     #[inline]
     fn join_wait(&self, target: TargetWord, task: &Header) -> Wait {
         Wait {
@@ -64,8 +64,9 @@ impl ThreadContext {
     }
 }
 
-/// Returns whether this is a waker of the task or `block_on` future that is being polled. A set of
-/// futures, such as `FuturesUnordered`, polls with wakers of its own.
+/// Returns whether this is a waker of the task or `block_on` future that is being polled.
+///
+/// A set of futures, such as `FuturesUnordered`, polls with its own wakers.
 pub(crate) fn is_own_waker(waker: &Waker) -> bool {
     CONTEXT.with(|context| {
         waker::is_waker_of(waker, context.current.get())
@@ -79,7 +80,7 @@ pub(crate) fn record_wait(wait: impl FnOnce(u32) -> Wait) {
     record_unlinked_wait(wait, false);
 }
 
-/// Records a wait of a future that knows only where its resource was made: the site of the wait.
+/// Records a wait of a future that knows only where its resource was created, and uses that site.
 #[inline]
 pub(crate) fn record_wait_at_resource(wait: impl FnOnce(u32) -> Wait) {
     record_unlinked_wait(wait, true);
@@ -102,7 +103,7 @@ fn record_unlinked_wait(wait: impl FnOnce(u32) -> Wait, at_resource: bool) {
 
 /// Records a wait of the `block_on` future that is being polled, if there is one.
 ///
-/// It takes the fields of the wait, so that its callers keep them in registers.
+/// Takes the fields of the wait, so that callers keep them in registers.
 #[inline(never)]
 fn record_wait_of_block_on(
     kind: WaitKind,
@@ -153,7 +154,7 @@ fn record_join_wait_slow(task: &Header, waker: &Waker) {
 /// Records a wait for a linked target. Returns the word of the link.
 ///
 /// The link is direct if `waker` belongs to the task or `block_on` future being polled. Then the
-/// record is alive as long as the waker is. Otherwise the link is indirect.
+/// record lives as long as the waker. Otherwise the link is indirect.
 #[inline]
 pub(crate) fn record_linked_wait(
     waker: &Waker,
@@ -166,8 +167,8 @@ pub(crate) fn record_linked_wait(
     if !waker::is_waker_of(waker, current) {
         return record_linked_wait_slow(waker, target, kind, site);
     }
-    // SAFETY: it is the cell of a waker, so it is not null, and the task that this thread polls is
-    // alive.
+    // SAFETY: the pointer is a waker's cell, so it is not null, and the task that this thread polls
+    // is alive.
     let writer = unsafe { &*current }.wait_writer();
     writer.record_linked(Wait { kind, target, site, since_ms })
 }
@@ -189,8 +190,7 @@ fn record_linked_wait_slow(
     })
 }
 
-/// Returns whether this indirect link is in the record of the task or `block_on` future being
-/// polled.
+/// Returns whether the polled task's or `block_on` future's record has this indirect link.
 #[cold]
 pub(crate) fn has_indirect_link(link: LinkWord) -> bool {
     CONTEXT.with(|context| {
@@ -200,7 +200,7 @@ pub(crate) fn has_indirect_link(link: LinkWord) -> bool {
 
 /// Returns the wait record of the task or `block_on` future being polled, if `waker` is its waker.
 ///
-/// The record is alive as long as the waker is.
+/// The record lives as long as the waker.
 #[inline]
 pub(crate) fn wait_record_of(waker: &Waker) -> Option<NonNull<WaitRecord>> {
     CONTEXT.with(|context| {
@@ -210,14 +210,14 @@ pub(crate) fn wait_record_of(waker: &Waker) -> Option<NonNull<WaitRecord>> {
     })
 }
 
-/// Identifies the current poll of a task or `block_on` future.
+/// Returns the stamp of the current poll of a task or `block_on` future.
 pub(crate) fn current_poll() -> Option<PollStamp> {
     CONTEXT.with(|context| context.wait_writer().map(|writer| writer.stamp))
 }
 
-/// Replaces the site of the recorded wait by that of the call.
+/// Replaces the site of the recorded wait with the site of the call.
 ///
-/// For callers of leaf futures that know only where their resource was made.
+/// Used by callers of leaf futures that know only where their resource was created.
 #[inline]
 pub(crate) fn set_wait_site(site: &'static Location<'static>) {
     CONTEXT.with(|context| {

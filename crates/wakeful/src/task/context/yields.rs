@@ -2,7 +2,7 @@
 //!
 //! A task that yields with its own waker only sets a flag (TASK-3). Any other waker, for example
 //! one of a `FuturesUnordered`, is woken by the scheduler after the poll. If it were woken at once,
-//! the set would poll the same future again without end.
+//! the set would poll the same future again forever.
 
 use super::{CONTEXT, ThreadContext};
 use crate::sys::sync::thread_local;
@@ -15,38 +15,39 @@ use std::task::Waker;
 
 thread_local! {
     static DEFERRED: RefCell<Vec<Waker>> = const { RefCell::new(Vec::new()) };
-    /// Called where a poll ends because its budget is spent.
+    /// The hook that is called when a poll ends because its budget is exhausted.
     static BUDGET_END: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
-/// How many futures inside a task are woken at once per poll when the budget is spent. The wakes of
-/// the others are deferred.
+/// The number of futures inside a task that are woken at once per poll when the budget is
+/// exhausted. The wakes of other futures are deferred.
 ///
-/// A set inside the task (`FuturesUnordered`, for example) ends its poll once it sees two of its
-/// futures wake themselves. If all wakes were deferred, the set would poll each future in vain
-/// before each unit of work. If none were, a set that stops only when no future is woken would
-/// never stop.
+/// A set inside the task, such as `FuturesUnordered`, ends its poll once two of its futures have
+/// woken themselves. If all wakes were deferred, the set would poll every future without progress
+/// before each unit of work. If no wakes were deferred, a set that stops only when no future is
+/// woken would never stop.
 const BUDGET_WAKES_AT_ONCE: u16 = 2;
 
-/// A bit of `PollLocals::budget_wakes`: the poll was counted as one that spent its budget.
+/// A bit of `PollLocals::budget_wakes`: the poll was counted as one that exhausted its budget.
 const COUNTED: u16 = 1 << 15;
 
-/// Counts a poll that spent its budget, in the current runtime of the thread.
+/// The function that counts a poll which exhausted its budget, in the thread's current runtime.
 static COUNT_BUDGET_YIELD: OnceLock<fn()> = OnceLock::new();
 
-/// Sets the function that counts a poll which spent its budget. The first one stays.
+/// Sets the function that counts polls which exhausted their budget. Later calls have no effect.
 pub(crate) fn set_budget_yield_counter(count: fn()) {
     COUNT_BUDGET_YIELD.get_or_init(|| count);
 }
 
-/// Returns whether this thread polls the task in `cell`. If so, it has the right of TASK-1.
+/// Returns whether this thread polls the task in `cell`, and so has the right of TASK-1.
 #[inline]
 pub(in crate::task) fn is_current(cell: *const Header) -> bool {
     CONTEXT.with(|context| context.current.get() == cell)
 }
 
-/// Marks the task in `cell` as self-woken (TASK-3), if this thread polls it. Returns whether it
-/// does.
+/// Marks the task in `cell` as self-woken (TASK-3), if this thread polls it.
+///
+/// Returns whether this thread polls the task.
 #[inline]
 pub(in crate::task) fn try_wake_current(cell: *const Header) -> bool {
     CONTEXT.with(|context| {
@@ -85,14 +86,16 @@ fn yield_by_waker(waker: &Waker, site: &'static Location<'static>) {
     });
 }
 
-/// Sets a function that is called on this thread where a poll ends because its budget is spent. The
-/// stack is that of the operation that would have been next.
+/// Sets a hook of this thread that is called when a poll ends because its budget is exhausted.
+///
+/// The call stack is that of the operation that would have been next.
 pub(crate) fn set_budget_end_hook(note: fn()) {
     BUDGET_END.with(|hook| hook.set(Some(note)));
 }
 
-/// Requeues the task of `waker` because its budget is spent. The spin detector does not count this
-/// as a self-wake.
+/// Requeues the task of `waker` because its budget is exhausted.
+///
+/// The spin detector does not count this as a self-wake.
 #[cold]
 #[track_caller]
 pub(crate) fn yield_out_of_budget(waker: &Waker) {
@@ -118,7 +121,7 @@ pub(crate) fn yield_out_of_budget(waker: &Waker) {
                 // SAFETY: the record of the `block_on` that this thread is in is alive.
                 let record = unsafe { context.block_on.get().as_ref() };
                 if let Some(record) = record.filter(|_| context.current.get().is_null()) {
-                    // The future wakes itself in its poll, but it does not spin.
+                    // The future wakes itself in its poll, but does not spin.
                     record.mark_worked();
                 }
                 waker.wake_by_ref();
@@ -142,9 +145,9 @@ fn defer(context: &ThreadContext, waker: &Waker) {
         None
     });
     match stored {
-        // Dropped outside of the borrow: a foreign waker may call back.
+        // Dropped outside the borrow, because a foreign waker may call back.
         Ok(unneeded) => drop(unneeded),
-        // The thread is ending, and no scheduler will drain the list.
+        // The thread is exiting, and no scheduler will drain the list.
         Err(_) => return by_ref.wake_by_ref(),
     }
     context.has_deferred.set(true);
@@ -163,7 +166,7 @@ pub(crate) fn wake_deferred() -> bool {
 fn wake_all_deferred() -> bool {
     DEFERRED
         .try_with(|list| {
-            // Taken out before they are woken: a foreign waker may call back.
+            // Taken out before the wakes, because a foreign waker may call back.
             let mut wakers = list.take();
             for waker in wakers.drain(..) {
                 // A foreign waker that panics must not stop the wakes of the others.

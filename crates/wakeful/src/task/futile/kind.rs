@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A call whose result is final: it stays the same, however often the call is repeated.
+/// A call whose result is final: repeating the call returns the same result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FutileKind {
     /// The table entry is free.
@@ -27,7 +27,7 @@ pub(crate) enum FutileKind {
 }
 
 impl FutileKind {
-    /// The name of the call.
+    /// Returns the name of the call.
     pub(crate) fn operation(self) -> &'static str {
         match self {
             FutileKind::None => "nothing",
@@ -50,13 +50,13 @@ impl FutileKind {
         }
     }
 
-    /// Returns whether the resource is a descriptor, which is named by its number.
+    /// Returns whether the resource is a descriptor, identified by its number.
     pub(crate) fn is_for_descriptor(self) -> bool {
         matches!(self, FutileKind::StreamRead | FutileKind::StreamTryRead | FutileKind::Accept(_))
     }
 
-    /// Returns whether the result counts only if it wins a branch of `select!`, because a later call
-    /// may have another result.
+    /// Returns whether the result counts only if it wins a `select!`, because a later call may
+    /// return another result.
     pub(super) fn is_tentative(self) -> bool {
         self == FutileKind::JoinNext
     }
@@ -66,13 +66,13 @@ impl FutileKind {
         matches!(self, FutileKind::FileRead | FutileKind::StdinRead)
     }
 
-    /// Returns the CPU time between two results up to which the loop does no other work.
+    /// Returns the CPU time between two results below which the loop counts as doing no other work.
     ///
-    /// It is far above what the call itself takes in a debug build, and below what a loop takes that
-    /// works in each iteration.
+    /// The time is far above that of the call itself in a debug build, and below that of a loop
+    /// that works in each iteration.
     pub(super) fn longest_round(self) -> Duration {
         match self {
-            // A loop that works often checks for a message without waiting.
+            // A loop that does work often checks for a message without waiting.
             FutileKind::MpscTryRecv | FutileKind::OneshotTryRecv | FutileKind::BroadcastTryRecv => {
                 Duration::from_micros(2)
             }

@@ -1,28 +1,30 @@
 //! Finds futile loops: a task repeats a call whose result is final.
 //!
-//! A closed channel returns `None` at once, a stream at its end returns 0 bytes, a listener without
-//! free descriptors fails. A loop that ignores this uses a whole CPU. Leaf futures pass each final
-//! result to [`count`], on a cold path. Most of them do so only from the second result on.
+//! A closed channel returns `None` at once, a stream at its end returns 0 bytes, a listener fails
+//! when descriptors run out. A loop that ignores such results uses a whole CPU. Leaf futures pass
+//! each final result to [`count`], on a cold path. Most of them do so only from the second result
+//! on.
 //!
-//! Each thread has a small table of [`Streak`]s: a task, a resource, and how many final results the
-//! task got there. A streak becomes a [`FutileLoop`] if it has lasted for the [window](spin_window) with
+//! Each thread has a small table of [`Streak`]s: a task, a resource, and the number of final
+//! results that the task got from it. A streak becomes a [`FutileLoop`] if it has lasted for the
+//! [window](spin_window) with
 //!
 //! - at least [`FutileKind::fewest_results`] results,
 //! - at most [`FutileKind::longest_round`] of CPU time for each, so that the loop does no other work,
 //! - and at least [`RESULTS_PER_PROGRESS`] results for each sign of progress.
 //!
-//! Signs of progress are wake-ups by other tasks or threads, which follow a wait, and budget that other
-//! operations have spent. So a loop that sleeps between two calls is not futile. Neither is a `select!`
-//! over a closed channel and a channel with messages.
+//! Signs of progress are wake-ups by other tasks or threads, which follow a wait, and budget spent
+//! by other operations. So a loop that sleeps between two calls is not futile, and neither is a
+//! `select!` over a closed channel and a channel with messages.
 //!
-//! Channels of other crates spend no budget. So `select!` calls [`branch_won`] when a branch has won. If
-//! its output is not a final result, that is a sign of progress as well.
+//! Channels of other crates spend no budget. So `select!` calls [`branch_won`] when a branch has
+//! won. If the branch's output is not a final result, this is also a sign of progress.
 //!
-//! The result of an empty `JoinSet` is not final: tasks may be spawned later, and many loops check the
-//! set in passing. Its `None` is *tentative*, and counts only if it wins a branch of `select!`.
+//! The result of an empty `JoinSet` is not final: tasks may be spawned later, and many loops check
+//! the set in passing. Its `None` is *tentative*, and counts only if it wins a `select!`.
 //!
-//! The thread that completes a streak passes the loop to the reporter ([`set_reporter`]), which leaves
-//! it for the watchdog to report.
+//! The thread that completes a streak passes the loop to the reporter ([`set_reporter`]), which
+//! queues it for the watchdog to report.
 
 mod kind;
 
@@ -44,21 +46,22 @@ use std::time::{Duration, Instant};
 
 type Site = &'static Location<'static>;
 
-/// A streak with too few results starts anew after this time. It is longer than the [window](spin_window) for threads
-/// that share their CPU with others.
+/// The time after which a streak with too few results restarts.
+///
+/// It is longer than the [window](spin_window) for threads that share their CPU with others.
 const LONGEST_WINDOW: Duration = Duration::from_secs(5);
-/// The number of results for which one sign of progress is forgiven.
+/// The number of results required per sign of progress.
 const RESULTS_PER_PROGRESS: u32 = 100;
 /// The number of results before a streak is timed. Most streaks are shorter.
 const UNTIMED: u32 = 64;
-/// The clock is read after each of this many results.
+/// The number of results between two reads of the clock.
 const TIMED_EVERY: u32 = 256;
-/// The number of streaks that a thread remembers. It forgets the least recently counted first.
+/// The number of streaks that a thread remembers; the least recently counted one is evicted first.
 const STREAKS: usize = 8;
 
-/// For how many wins of `select!` after a final result the thread updates its streaks.
+/// The number of wins of `select!` after a final result for which the thread updates its streaks.
 const WINS: u32 = 0xff;
-/// One result, in [`RECENT`].
+/// The unit of the result count in [`RECENT`].
 const ONE_RESULT: u32 = WINS + 1;
 
 /// A task that repeats a call whose result is final.
@@ -67,7 +70,7 @@ pub(crate) struct FutileLoop<'a> {
     pub(crate) kind: FutileKind,
     /// A descriptor, or the address of the resource.
     pub(crate) resource: u64,
-    /// Where the call is, if that is known.
+    /// The site of the call, if known.
     pub(crate) site: Option<Site>,
     pub(crate) count: u32,
     pub(crate) duration: Duration,
@@ -82,8 +85,8 @@ pub(crate) enum FutileTask<'a> {
 
 static REPORTER: OnceLock<fn(&FutileLoop<'_>)> = OnceLock::new();
 
-/// Sets the function that reports loops. It is called on the thread of the loop, during a poll, so it
-/// must not call user code.
+/// Sets the function that reports loops, which runs during a poll of the loop's task, so it must
+/// not call user code.
 pub(crate) fn set_reporter(reporter: fn(&FutileLoop<'_>)) {
     // Each runtime sets the same function.
     let _ = REPORTER.set(reporter);
@@ -95,21 +98,21 @@ pub(super) struct PollFacts {
     /// The id of the task or of the `block_on` future.
     pub(super) task: u64,
     pub(super) poll: u32,
-    /// The units of budget that are left.
+    /// The remaining units of budget.
     pub(super) budget: u8,
-    /// How many polls followed a wake-up by another task or thread.
+    /// The number of polls that followed a wake-up by another task or thread.
     pub(super) wakes: u32,
-    /// The last poll is known to have ended with a yield. Only set for a `block_on` future, whose
-    /// yields count in `wakes`.
+    /// Whether the last poll is known to have ended with a yield. Only set for a `block_on` future,
+    /// whose yields count in `wakes`.
     pub(super) has_yielded: bool,
 }
 
 impl PollFacts {
-    /// Counts the signs of progress since `earlier`, besides the result that is counted now.
+    /// Counts the signs of progress since `earlier`, excluding the result that is being counted.
     fn progress_since(&self, earlier: &PollFacts) -> u32 {
         let limit = Budget::FULL.to_u8();
         if self.budget > limit || earlier.budget > limit {
-            // Without a limit only waits are seen.
+            // Without a budget limit, only waits are visible.
             return self.wakes.wrapping_sub(earlier.wakes);
         }
         if self.poll == earlier.poll {
@@ -121,7 +124,7 @@ impl PollFacts {
     }
 }
 
-/// A row of final results of one task at one resource.
+/// A series of final results that one task got from one resource.
 #[derive(Clone, Copy)]
 struct Streak {
     kind: FutileKind,
@@ -131,9 +134,9 @@ struct Streak {
     last: PollFacts,
     count: u32,
     progress: u32,
-    /// When [`UNTIMED`] results were counted, and the thread's CPU time then.
+    /// The time and the thread's CPU time when [`UNTIMED`] results had been counted.
     began: Option<(Instant, Duration)>,
-    /// The value of `Table::results` when this streak was counted last.
+    /// The value of `Table::results` when this streak last counted a result.
     touched: u64,
 }
 
@@ -162,7 +165,7 @@ impl Streak {
         (self.count, self.progress, self.began) = (0, 0, None);
     }
 
-    /// Counts one more result. Returns the loop if the streak has become one.
+    /// Counts one more result. Returns the loop if the streak has become a futile loop.
     fn add(&mut self, clocks: impl Fn() -> (Instant, Duration)) -> Option<FoundLoop> {
         self.count += 1;
         if self.count == UNTIMED {
@@ -193,9 +196,9 @@ impl Streak {
 /// The streaks of one thread.
 struct Table {
     streaks: [Streak; STREAKS],
-    /// The number of results that were counted.
+    /// The number of results counted so far.
     results: u64,
-    /// The streak that was counted last.
+    /// The index of the streak that last counted a result.
     last: usize,
     /// The last result, if it counts only when it wins a `select!`.
     tentative: Option<CountedResult>,
@@ -208,7 +211,7 @@ const NO_RESULTS: Table =
     Table { streaks: [NO_STREAK; STREAKS], results: 0, last: 0, tentative: None };
 
 impl Table {
-    /// Counts a result. Returns the loop if the result's streak has become one.
+    /// Counts a result. Returns the loop if the result's streak has become a futile loop.
     fn count(
         &mut self,
         facts: PollFacts,
@@ -238,8 +241,9 @@ impl Table {
         streak.add(clocks)
     }
 
-    /// Counts the result of the branch of `select!` that has won. Returns the loop if its streak has
-    /// become one.
+    /// Counts the result of the branch that has won a `select!`.
+    ///
+    /// Returns the loop if the result's streak has become a futile loop.
     ///
     /// `is_final` says that the output of the branch is a final result.
     fn branch_won(
@@ -261,12 +265,12 @@ impl Table {
 
 thread_local! {
     static TABLE: RefCell<Table> = const { RefCell::new(NO_RESULTS) };
-    // In bits 0 to 7: for how many more wins of `select!` the thread updates its streaks. Above: how
-    // many final results it has counted, wrapping.
+    // Bits 0 to 7: the number of wins of `select!` for which the thread still updates its streaks.
+    // Above: the number of final results that it has counted, wrapping.
     static RECENT: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Forgets what the tasks of this thread have got: its next tasks may have ids of earlier ones.
+/// Forgets all streaks of this thread, because its next tasks may reuse ids of earlier tasks.
 pub(crate) fn forget_results() {
     if RECENT.with(|recent| recent.replace(0)) != 0 {
         TABLE.with(|table| *table.borrow_mut() = NO_RESULTS);
@@ -275,16 +279,16 @@ pub(crate) fn forget_results() {
 
 /// Counts a final result of the current task.
 ///
-/// `resource` is a descriptor for [kinds](FutileKind::is_for_descriptor) that have one, otherwise an
-/// address. `site` is that of the call, if the caller knows it: see [`set_site`]. Outside of a
-/// task and of `block_on` it does nothing.
+/// `resource` is a descriptor for [kinds](FutileKind::is_for_descriptor) that have one, otherwise
+/// an address. `site` is the site of the call, if the caller knows it; see [`set_site`]. Outside a
+/// task and `block_on` this does nothing.
 #[cold]
 #[inline(never)]
 pub(crate) fn count(kind: FutileKind, resource: u64, site: Option<Site>) {
     RECENT.with(|it| it.set((it.get() & !WINS).wrapping_add(ONE_RESULT) | WINS));
     let result = (kind, resource, site);
     report_found(|table, facts| {
-        // A later result takes the place of a tentative one, which then has not won.
+        // A later result replaces a tentative one, which then has not won.
         table.tentative = kind.is_tentative().then_some(result);
         if kind.is_tentative() {
             return None;
@@ -293,13 +297,13 @@ pub(crate) fn count(kind: FutileKind, resource: u64, site: Option<Site>) {
     });
 }
 
-/// Identifies the last result that was counted on this thread, for [`branch_won`].
+/// Returns a number that identifies the last result counted on this thread, for [`branch_won`].
 #[inline]
 pub(crate) fn last_result() -> u32 {
     RECENT.with(Cell::get)
 }
 
-/// Counts that a branch of `select!` has won. `before` is the [`last_result`] before its poll.
+/// Counts a branch that has won a `select!`. `before` is the [`last_result`] before its poll.
 #[inline]
 pub(crate) fn branch_won(before: u32) {
     let now = RECENT.with(Cell::get);
@@ -315,7 +319,7 @@ fn branch_won_slow(is_final: bool) {
     report_found(|table, facts| table.branch_won(facts, is_final, clocks));
 }
 
-/// Returns the real time, and the CPU time of this thread: a loop burns a real CPU.
+/// Returns the real time and the CPU time of this thread, because a loop burns a real CPU.
 fn clocks() -> (Instant, Duration) {
     (real_time::now(), thread_state::cpu_time(current_tid()).unwrap_or_default())
 }
@@ -334,7 +338,7 @@ fn report_found(change: impl FnOnce(&mut Table, PollFacts) -> Option<FoundLoop>)
 
 /// Sets the site of the call that got the last final result of this poll.
 ///
-/// For callers of leaf futures that do not know the site of the call.
+/// Used by callers of leaf futures that do not know the site of the call.
 #[cold]
 #[inline(never)]
 pub(crate) fn set_site(site: Site) {

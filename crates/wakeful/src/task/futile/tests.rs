@@ -1,4 +1,4 @@
-//! Streaks of final results, with clocks of the test.
+//! Tests of streaks of final results, with simulated clocks.
 
 use super::{FutileKind, NO_RESULTS, PollFacts, STREAKS};
 use crate::task::coop::Budget;
@@ -13,9 +13,9 @@ struct Loop {
     cpu: Duration,
     /// Units of budget that other operations of a round spend.
     other_units: u8,
-    /// The task waits once in this number of rounds; 0: never.
+    /// The number of rounds per wait of the task; 0 means that it never waits.
     waits_every: u32,
-    /// A new resource in each round.
+    /// Whether each round uses a new resource.
     is_fresh: bool,
 }
 
@@ -29,8 +29,8 @@ const RECV: Loop = Loop {
 };
 
 impl Loop {
-    /// Runs tasks that do this in turns for up to ten seconds. Returns the count and the time of
-    /// the first finding.
+    /// Runs tasks that alternate in this loop for up to ten seconds. Returns the count and the time
+    /// of the first finding.
     fn run(self, tasks: u64) -> Option<(u32, Duration)> {
         let start = Instant::now();
         let mut table = NO_RESULTS;
@@ -75,7 +75,7 @@ fn a_loop_is_found_after_a_second() {
 
 #[test]
 fn loops_of_several_tasks_are_found() {
-    // They share the CPU time of their thread.
+    // The tasks share the CPU time of their thread.
     let fast = Duration::from_nanos(1_000);
     assert!(Loop { round: fast, cpu: fast, ..RECV }.run(STREAKS as u64).is_some());
 }
@@ -113,7 +113,7 @@ fn ends_of_many_resources_are_no_loop() {
     assert_eq!(Loop { is_fresh: true, ..RECV }.run(1), None);
 }
 
-/// An empty `JoinSet` counts only where its `None` wins a `select!`, and no other branch does.
+/// An empty `JoinSet` counts only if its `None` wins a `select!` and no other branch does.
 #[test]
 fn tentative_results_count_if_they_win() {
     let full = Budget::FULL.to_u8();

@@ -1,4 +1,4 @@
-//! Models of task memory: the return stack, reuse and walks of cells, and the end of an arena.
+//! Loom models of task memory: the return stack, reuse and walks of cells, and the end of an arena.
 
 use crate::sys::sync::{UnsafeCell, thread};
 use crate::task::arena::AllFreed;
@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A mark that two threads hand over together with a cell. loom reports a missing synchronization.
+/// A mark that threads hand over together with a cell. loom reports missing synchronization.
 struct Mark(UnsafeCell<u32>);
 
 // SAFETY: loom checks the accesses.
@@ -26,25 +26,25 @@ impl Mark {
     }
 
     fn touch(&self) {
-        // SAFETY: loom checks that no other thread accesses it.
+        // SAFETY: loom checks that no other thread accesses the mark.
         self.0.with_mut(|mark| unsafe { *mark += 1 });
     }
 }
 
 fn numbers(entries: &Entries, chain: Chain) -> Vec<usize> {
-    // SAFETY: pushed as the one entry of each cell, and taken out once.
+    // SAFETY: each cell is pushed as its only entry, and taken out once.
     chain.map(|cell| entries.end(unsafe { Runnable::from_cell(cell) })).collect()
 }
 
 fn push(entries: &Entries, stack: &Stack, number: usize) -> Option<usize> {
     let cell: NonNull<Header> = entries.make(number).into_cell();
-    // SAFETY: just made, and in no list.
+    // SAFETY: the entry was just created, and is in no list.
     let pushed = unsafe { stack.push(cell) };
     // SAFETY: the push failed, so the caller still owns the entry.
     pushed.err().map(|_| entries.end(unsafe { Runnable::from_cell(cell) }))
 }
 
-/// Two threads push, a third takes all twice.
+/// Two threads push while a third takes all cells, twice.
 ///
 /// Detects a cell that is lost in concurrent pushes, an early read of a link, and two cells of one
 /// pusher in the wrong order.
@@ -91,8 +91,8 @@ fn stack_closes_during_pushes() {
 
 /// A cell is freed on another thread while the arena's owner allocates.
 ///
-/// Detects a cell that is allocated while the other thread uses it, one that the return stack
-/// loses, and one that two tasks get.
+/// Detects a cell that is allocated while the other thread uses it, a cell that the return stack
+/// loses, and a cell that two tasks get.
 #[test]
 fn cell_freed_on_another_thread_is_reused() {
     model(6, || {
@@ -132,7 +132,7 @@ fn cell_freed_on_another_thread_is_reused() {
 /// An arena is closed while two threads free its last cells.
 ///
 /// Detects an end that is reported twice (a double free), never (a leak), or before another thread
-/// is done with its cell.
+/// has finished with its cell.
 #[test]
 fn arena_closes_while_cells_are_freed() {
     model(5, || {
@@ -170,8 +170,8 @@ fn arena_closes_while_cells_are_freed() {
 
 /// A thread walks the arena while a task ends and its cell is reused.
 ///
-/// Detects a reference to a cell without a task, one that does not keep its task alive, and one
-/// that is released without being counted.
+/// Detects a reference to a cell without a task, a reference that does not keep its task alive, and
+/// a reference that is released without being counted.
 #[test]
 fn walk_while_a_cell_is_reused() {
     model(4, || {

@@ -1,4 +1,4 @@
-//! Models of whole task cells: real wakers and handles poll, wake, abort and await a future.
+//! Loom models of whole task cells: real wakers and handles poll, wake, abort and await a future.
 
 use crate::sys::park::Parker;
 use crate::sys::sync::{Mutex, thread};
@@ -17,7 +17,7 @@ struct CountingWaker {
 }
 
 impl CountingWaker {
-    /// A waker of the calling thread.
+    /// Creates a waker for the calling thread.
     fn new() -> Arc<CountingWaker> {
         Arc::new(CountingWaker { parker: Parker::for_current_thread(), wakes: AtomicUsize::new(0) })
     }
@@ -75,7 +75,7 @@ impl Event {
         event.1.take()
     }
 
-    /// Drops the waker without firing. Returns whether there was one.
+    /// Drops the waker without firing, and returns whether there was one.
     fn forget(&self) -> bool {
         let waker = self.0.lock().1.take();
         waker.is_some()

@@ -1,7 +1,7 @@
 //! A task that is reduced to its state word, for the models in `task`.
 //!
-//! Its callers do what `runnable` and `waker` do. The thread that is told to schedule the task runs
-//! it at once, so no queue is between the steps.
+//! Its callers take the steps of `runnable` and `waker`. The thread whose duty is to schedule the
+//! task runs it at once, so no queue is between the steps.
 
 use crate::sys::sync::atomic::{AtomicU32, Ordering::*};
 use crate::sys::sync::{UnsafeCell, thread};
@@ -10,28 +10,27 @@ use crate::task::state::State;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-/// In [`Task::stored`]: polls store no wakers.
+/// The value of [`Task::stored`] in models whose polls store no wakers.
 const STORES_NONE: u32 = u32::MAX;
 
 /// A task without a cell.
 pub(super) struct Task {
     pub(super) state: State,
-    /// Stands for the future and its output, which TASK-1 guards. True until the future is dropped.
+    /// Models the future and its output, which TASK-1 guards. True until the future is dropped.
     pub(super) future: UnsafeCell<bool>,
     /// Whether there is a spare waker (TASK-6). Guarded by TASK-1.
     pub(super) spare: UnsafeCell<bool>,
-    /// How many wakers a poll has stored for other threads, in the models that do so.
+    /// The number of wakers that a poll has stored for other threads, in models that store wakers.
     pub(super) stored: AtomicU32,
-    /// Stands for the fields that are written at spawn (TASK-5): the number of the task in this
-    /// cell.
+    /// Models the fields that are written at spawn (TASK-5): the number of the task in this cell.
     pub(super) generation: UnsafeCell<u32>,
-    /// What two threads write before they wake. The task is ready once it has seen `needs` of them.
+    /// Flags that two threads set before they wake. The task is ready once it has seen `needs` of them.
     pub(super) events: [AtomicU32; 2],
     pub(super) needs: u32,
     pub(super) tally: Tally,
 }
 
-/// Counted results. They are not part of the model, so the atomics are std's.
+/// Counted results, which are not part of the model, so the atomics are std's.
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) finished: AtomicUsize,
@@ -46,7 +45,7 @@ unsafe impl Send for Task {}
 unsafe impl Sync for Task {}
 
 impl Task {
-    /// A task that was just spawned, with more `wakers` and `handles`.
+    /// Creates a task that was just spawned, with additional `wakers` and `handles`.
     pub(super) fn spawned(needs: u32, wakers: u32, handles: u32) -> Arc<Task> {
         let task = Task {
             state: State::free(),
@@ -68,7 +67,7 @@ impl Task {
         self.events[from].store(1, Relaxed);
     }
 
-    /// Does what `Runnable::run` does.
+    /// Takes the steps of `Runnable::run`.
     pub(super) fn run(&self) {
         match self.state.start_poll() {
             Start::Poll => self.poll(),
@@ -80,33 +79,33 @@ impl Task {
         }
     }
 
-    /// Starts the first poll outside of `run`.
+    /// Starts the first poll outside `run`.
     pub(super) fn start(&self) {
         assert_eq!(self.state.start_poll(), Start::PollWithSpare);
         self.set_spare(true);
     }
 
-    /// Sets whether there is a spare waker. Returns the old value.
+    /// Sets whether there is a spare waker, and returns the old value.
     pub(super) fn set_spare(&self, spare: bool) -> bool {
         // SAFETY: TASK-1, which loom checks.
         self.spare.with_mut(|old| unsafe { std::mem::replace(&mut *old, spare) })
     }
 
-    /// Does what `waker::clone` does in a poll.
+    /// Takes the steps of `waker::clone` in a poll.
     pub(super) fn clone_own(&self) {
         if !self.set_spare(false) {
             self.state.clone_waker();
         }
     }
 
-    /// Does what `waker::drop_waker` does in a poll.
+    /// Takes the steps of `waker::drop_waker` in a poll.
     pub(super) fn drop_own(&self) {
         if self.set_spare(true) {
             assert_eq!(self.state.drop_waker(), Release::Nothing);
         }
     }
 
-    /// Does what `runnable::poll` does, for a future that does not wake itself.
+    /// Takes the steps of `runnable::poll`, for a future that does not wake itself.
     pub(super) fn poll(&self) {
         if self.poll_future() || (self.stored.load(Relaxed) != STORES_NONE && self.store_wakers()) {
             return self.finish();
@@ -122,8 +121,8 @@ impl Task {
         }
     }
 
-    /// Stores two wakers for other threads, one of them the spare one, and checks again. Returns
-    /// true if the task is ready; the stored wakers are then dropped.
+    /// Stores two wakers for other threads, one of them the spare waker, and checks again. If the
+    /// task is ready, drops the stored wakers and returns true.
     pub(super) fn store_wakers(&self) -> bool {
         (0..2).for_each(|_| self.clone_own());
         let replaced = self.stored.swap(2, AcqRel);
@@ -150,7 +149,7 @@ impl Task {
         self.events.iter().map(|event| event.load(Relaxed)).sum::<u32>() >= self.needs
     }
 
-    /// Does what `vtable.cancel` or the last poll does, then what `runnable::finish` does.
+    /// Takes the steps of `vtable.cancel` or the last poll, then of `runnable::finish`.
     pub(super) fn finish(&self) {
         // SAFETY: TASK-1, which loom checks.
         self.future.with_mut(|future| assert!(unsafe { std::mem::replace(&mut *future, false) }));
@@ -169,7 +168,7 @@ impl Task {
         self.tally.outputs_dropped.fetch_add(1, Relaxed);
     }
 
-    /// Does what `waker::perform` does.
+    /// Takes the steps of `waker::perform`.
     pub(super) fn perform(&self, duty: Wake) {
         match duty {
             Wake::Nothing => {}
@@ -178,7 +177,7 @@ impl Task {
         }
     }
 
-    /// Does what `waker::perform` does if the queues are closed.
+    /// Takes the steps of `waker::perform` when the queues are closed.
     pub(super) fn perform_refused(&self, duty: Wake) {
         match duty {
             Wake::Schedule => self.released(self.state.discard_wake()),
@@ -205,7 +204,7 @@ impl Task {
         self.state.retire();
     }
 
-    /// Does what `JoinHandle::drop` does for a handle that was never polled.
+    /// Takes the steps of `JoinHandle::drop` for a handle that was never polled.
     pub(super) fn drop_join(&self) {
         match self.state.drop_join(false) {
             DropJoin::Nothing => {}
@@ -227,7 +226,7 @@ impl Task {
     }
 }
 
-/// Starts a thread of the model with its own reference.
+/// Starts a model thread with its own reference.
 pub(super) fn with(task: &Arc<Task>, f: impl FnOnce(&Task) + 'static) -> thread::JoinHandle<()> {
     let task = task.clone();
     thread::spawn(move || f(&task))

@@ -1,5 +1,5 @@
-//! What the models of several modules share: a scheduler for task cells, and queue entries that
-//! detect a wrong hand-over.
+//! Helpers shared by the models of several modules: a scheduler for task cells, and queue entries
+//! that detect a wrong hand-over.
 
 use crate::sys::sync::{Mutex, UnsafeCell, thread};
 use crate::task::JoinHandle;
@@ -23,8 +23,8 @@ thread_local! {
 /// Explores `f` with at most `preemptions` preemptions per execution. Prints the number of
 /// executions.
 ///
-/// It explores twice; the second time, another thread than the main one goes first (see [`start`]).
-/// loom derives new orders from the current one. It misses some if a thread loads a word that it
+/// Explores twice; the second time, a thread other than the main one goes first (see [`start`]).
+/// loom derives new orders from the current one, and misses some if a thread loads a word that it
 /// then exchanges.
 pub(crate) fn model(preemptions: usize, f: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -42,16 +42,15 @@ pub(crate) fn model(preemptions: usize, f: impl Fn() + Send + Sync + 'static) {
     println!("{} executions with up to {preemptions} preemptions", executions.load(Relaxed));
 }
 
-/// Lets the other threads go first in every second exploration. Called by the main thread of a
-/// model after it started the others.
+/// Lets the other threads go first in every second exploration. A model's main thread calls this
+/// after it has started the others.
 pub(crate) fn start() {
     if OTHERS_FIRST.get() {
         thread::yield_now();
     }
 }
 
-/// A scheduler with one arena and one queue. Its counters are std's, so that they add no steps to a
-/// model.
+/// A scheduler with one arena and one queue, whose std counters add no steps to a model.
 pub(crate) struct ModelScheduler {
     arena: Arena,
     queue: Mutex<Vec<Runnable>>,
@@ -165,15 +164,15 @@ impl Entries {
         Arc::new(Entries { _scheduler: scheduler, cells, marks })
     }
 
-    /// Makes entry `number`, to be pushed for the first time.
+    /// Creates entry `number`, to be pushed for the first time.
     pub(crate) fn make(&self, number: usize) -> Runnable {
         // SAFETY: the caller holds the entry, which loom checks.
         self.marks[number].with_mut(|mark| unsafe { *mark += 1 });
-        // SAFETY: each model makes each entry once.
+        // SAFETY: each model creates each entry once.
         unsafe { Runnable::from_cell(self.cells[number]) }
     }
 
-    /// Ends an entry that came out of a queue. Returns its number.
+    /// Ends an entry that came out of a queue, and returns its number.
     pub(crate) fn end(&self, task: Runnable) -> usize {
         let cell = task.into_cell();
         let number = self.cells.iter().position(|&own| own == cell).expect("made by `make`");

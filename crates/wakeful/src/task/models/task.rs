@@ -1,14 +1,14 @@
-//! Models of the state word: access to the future, freeing of the cell, and lost wake-ups.
+//! Loom models of the state word: access to the future, freeing of the cell, and lost wake-ups.
 
 use crate::sys::sync::atomic::Ordering::*;
 use crate::task::duty::{Complete, DropJoin, EndPoll, Release, Shutdown, Start};
 use crate::task::models::model_task::{Task, join, with};
 use crate::task::models::scheduler::{model, start};
 
-/// Two wakes, by reference and by value, while the task is polled. A poll must see what each thread
-/// wrote before its wake.
+/// Two wakes, by reference and by value, while the task is polled. A poll must see the writes of
+/// each thread before its wake.
 ///
-/// Detects a wake that is lost between the last check of a poll and its end, and one that finds
+/// Detects a wake that is lost between the last check of a poll and its end, and a wake that finds
 /// NOTIFIED and only loads it.
 #[test]
 fn no_wake_is_lost() {
@@ -31,8 +31,8 @@ fn no_wake_is_lost() {
     });
 }
 
-/// TASK-6: polls store their spare waker and another one, and two threads wake them. The next poll
-/// drops those that were not taken.
+/// TASK-6: polls store their spare waker and another waker, and two threads wake them. The next
+/// poll drops the wakers that were not taken.
 ///
 /// Detects a spare waker that is used twice, lost, or subtracted while it is in use. The cell would
 /// be freed too early or never.
@@ -148,7 +148,7 @@ fn self_woken_task_is_woken_and_aborted() {
 
 /// TASK-3 with two wakers: the second may come between the two steps of `start_poll`.
 ///
-/// Detects a NOTIFIED that is cleared without acquiring what its waker wrote.
+/// Detects a NOTIFIED that is cleared without acquiring the writes of its waker.
 #[test]
 fn self_woken_task_is_woken_twice() {
     model(4, || {

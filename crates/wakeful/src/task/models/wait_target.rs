@@ -1,4 +1,4 @@
-//! A model of a wait record: its task writes it, another thread detaches it, a third reads it.
+//! A loom model of a wait record: its task writes it, another thread detaches it, a third reads it.
 
 use crate::task::poll_stamp::PollStamp;
 use crate::task::wait_kind::WaitKind;
@@ -33,8 +33,8 @@ fn targets(waiting: &WaitRecord) -> (Vec<WaitTarget>, Vec<WaitTarget>) {
 /// The task has waited for record 1. It then waits for the longest sleep, and for record 2, while
 /// another thread removes its waiter from the list of record 1.
 ///
-/// A reader sees only targets that were written, and a link only where one was attached. At the end
-/// nothing is linked to record 1, and record 2 is.
+/// A reader sees only targets that were written, and a link only on targets that were linked. At
+/// the end record 2 is linked, and record 1 is not.
 #[test]
 fn readers_see_only_written_targets() {
     loom::model(|| {
@@ -72,8 +72,8 @@ fn readers_see_only_written_targets() {
     });
 }
 
-/// The task waits for records 1 and 2. Another thread removes its waiter from list 1. Meanwhile it
-/// waits for record 3 in its next poll, which may reuse the slot of record 1.
+/// The task waits for records 1 and 2. Another thread removes the task's waiter from list 1.
+/// Meanwhile the task waits for record 3 in its next poll, which may reuse the slot of record 1.
 ///
 /// At the end exactly records 2 and 3 are linked: no link is lost, and none is left.
 #[test]
@@ -161,7 +161,7 @@ fn the_end_of_a_task_leaves_its_links_to_the_waiters() {
     });
 }
 
-/// A link word that a thread of the model may take along.
+/// A link word that may move to another thread of the model.
 struct SendLink(LinkWord);
 
 // SAFETY: the word is an atomic, in a record that the threads share or in a set.

@@ -1,15 +1,15 @@
-//! One value of the state word: its flags, its counts, and the questions that it answers.
+//! One value of the state word: its flags and counts, and queries on them.
 
 use crate::task::duty::Release;
 
 pub(crate) const RUNNING: u64 = 1 << 0;
 pub(crate) const NOTIFIED: u64 = 1 << 1;
 pub(crate) const COMPLETE: u64 = 1 << 2;
-/// The future is to be dropped instead of polled again.
+/// The future must be dropped instead of polled again.
 pub(crate) const CANCELLED: u64 = 1 << 3;
 pub(crate) const JOIN_INTEREST: u64 = 1 << 4;
 pub(crate) const JOIN_WAKER: u64 = 1 << 5;
-/// The cell holds a task (as opposed to free memory).
+/// The cell holds a task, as opposed to free memory.
 pub(crate) const LIVE: u64 = 1 << 6;
 /// CANCELLED was set because the task is an orphan.
 pub(crate) const ORPHANED: u64 = 1 << 7;
@@ -19,8 +19,8 @@ pub(crate) const BLOCKING: u64 = 1 << 8;
 pub(crate) const EXEMPT: u64 = 1 << 9;
 /// The task was spawned with `task::Builder::forever` and is never an orphan.
 pub(crate) const FOREVER: u64 = 1 << 10;
-/// NOTIFIED is the entry of a thread that is about to find the queues closed. That thread clears
-/// both flags in `discard_wake`, `claim_refused_spawn` or `claim_refused_requeue`.
+/// NOTIFIED belongs to the entry of a thread that is about to find the queues closed. That thread
+/// clears both flags in `discard_wake`, `claim_refused_spawn` or `claim_refused_requeue`.
 pub(crate) const FOREIGN_ENTRY: u64 = 1 << 11;
 
 const WAKER_SHIFT: u32 = 12;
@@ -42,7 +42,8 @@ impl Snapshot {
     /// Computes the transition of a queue entry that finds the queues closed.
     ///
     /// If another thread has `claimed` the future, returns the word without the entry, and whether
-    /// to free the cell. Otherwise returns no release: the holder of the entry drops the future.
+    /// to free the cell. Otherwise returns no release, because the holder of the entry drops the
+    /// future.
     pub(super) fn refuse_entry(self, claimed: bool) -> (Option<u64>, Option<Release>) {
         if !claimed {
             return (Some((self.0 & !NOTIFIED) | RUNNING | CANCELLED), None);
@@ -80,8 +81,7 @@ impl Snapshot {
         self.0 & (COMPLETE | RUNNING | NOTIFIED | WAKER_MASK | HANDLE_MASK) == COMPLETE
     }
 
-    /// Returns whether the task waits, nothing can wake it, and it was not declared to wait
-    /// forever.
+    /// Returns whether the task waits, has no waker, and was not declared to wait forever.
     #[inline(always)]
     pub(super) fn is_orphan(self) -> bool {
         let none_of = RUNNING | NOTIFIED | COMPLETE | CANCELLED | EXEMPT | FOREVER | WAKER_MASK;
@@ -114,7 +114,8 @@ impl std::fmt::Debug for Snapshot {
 
 #[cold]
 pub(super) fn count_overflow(count: &str) -> ! {
-    // As in `Arc`: only leaks get the count here, and an overflow would free a cell in use.
+    // As in `Arc`: only leaks can raise the count this far, and an overflow would free a cell in
+    // use.
     eprintln!("wakeful: one task has more than {count}, so they are leaked. Aborting.");
     std::process::abort();
 }

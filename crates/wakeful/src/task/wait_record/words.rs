@@ -1,4 +1,4 @@
-//! The words of a wait record that are addresses with a flag: its site, and the word of its link.
+//! The words of a wait record that are addresses with a flag: the site, and the link.
 
 use super::Link;
 use crate::sys::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
@@ -6,10 +6,10 @@ use crate::task::wait_target::TargetWord;
 use std::panic::Location;
 use std::ptr::NonNull;
 
-/// The site of a wait, and a flag in the lowest bit of its address.
+/// The site of a wait, with a flag in the lowest bit of its address.
 ///
-/// With the flag, the site is where the resource was made, because the future does not know where it
-/// is awaited.
+/// With the flag, the site is where the resource was created, because the future does not know
+/// where it is awaited.
 #[derive(Clone, Copy)]
 pub(in crate::task) struct SiteWord(*mut Location<'static>);
 
@@ -23,12 +23,12 @@ impl SiteWord {
         Self(std::ptr::from_ref(site).cast_mut().map_addr(|address| address | flag))
     }
 
-    /// Reads a word that only results of `new` are stored in, or null.
+    /// Reads a word in which only null or results of `new` are stored.
     pub(in crate::task) fn load(
         word: &AtomicPtr<Location<'static>>,
     ) -> Option<(&'static Location<'static>, bool)> {
         let word = word.load(Relaxed);
-        // SAFETY: only a `&'static` with the flag that is removed, or null, is stored there.
+        // SAFETY: only null, or a `&'static` with the flag that is removed here, is stored there.
         let site = unsafe { word.map_addr(|address| address & !OF_RESOURCE).as_ref() }?;
         Some((site, word.addr() & OF_RESOURCE != 0))
     }
@@ -39,7 +39,7 @@ impl SiteWord {
     }
 }
 
-/// The target word of a wait that is linked, for the thread that removes the link.
+/// A reference to the target word of a linked wait, for the thread that removes the link.
 ///
 /// The lowest bit of the address is set if the link is indirect.
 #[derive(Clone, Copy)]
@@ -66,7 +66,7 @@ impl LinkWord {
     ///
     /// # Safety
     ///
-    /// The link is direct, and the task's wait record is alive.
+    /// The link must be direct, and the task's wait record must be alive.
     #[inline]
     pub(crate) unsafe fn detach(self) {
         debug_assert!(!self.is_indirect());
@@ -102,7 +102,7 @@ impl LinkWord {
     ///
     /// # Safety
     ///
-    /// The task's wait record is alive.
+    /// The task's wait record must be alive.
     #[inline]
     pub(crate) unsafe fn has_direct(self, linked: TargetWord) -> bool {
         // SAFETY: the word is in the wait record, or in a wait set, which is never freed.

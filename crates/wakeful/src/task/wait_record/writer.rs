@@ -1,4 +1,4 @@
-//! The writing side of a wait record: what a leaf future does that returns `Pending`.
+//! The writing side of a wait record, used by a leaf future that returns `Pending`.
 
 use super::words::{LinkWord, SiteWord};
 use super::{Link, NOTHING, RecordedWait, SET, SET_FLAG, Wait, WaitRecord, YIELD};
@@ -10,7 +10,7 @@ use crate::task::wait_target::TargetWord;
 use std::panic::Location;
 use std::ptr::NonNull;
 
-/// The right to write a wait record, and the poll in which it is used.
+/// The right to write a wait record in a given poll.
 #[derive(Clone, Copy)]
 pub(crate) struct WaitWriter<'a> {
     pub(crate) waiting: &'a WaitRecord,
@@ -18,13 +18,15 @@ pub(crate) struct WaitWriter<'a> {
 }
 
 impl WaitWriter<'_> {
-    /// Records a wait. Its target is unlinked.
+    /// Records a wait whose target is unlinked.
     #[inline]
     pub(crate) fn record(self, wait: Wait) {
         self.record_unlinked(wait, false);
     }
 
-    /// Records a wait whose target is unlinked. `at_resource`: its site is where the resource was made.
+    /// Records a wait whose target is unlinked.
+    ///
+    /// `at_resource` says that its site is where the resource was created.
     #[inline]
     pub(in crate::task) fn record_unlinked(self, wait: Wait, at_resource: bool) {
         let Wait { kind, target, site, since_ms } = wait;
@@ -38,8 +40,8 @@ impl WaitWriter<'_> {
         }
     }
 
-    /// [`add`](Self::add) for a wait that is not linked. All arguments fit in registers, so this can be
-    /// the last call of a function that has no stack frame.
+    /// [`add`](Self::add) for a wait that is not linked. All arguments fit in registers, so a
+    /// function without a stack frame can tail-call this.
     #[cold]
     #[inline(never)]
     fn add_unlinked(
@@ -52,7 +54,7 @@ impl WaitWriter<'_> {
         self.add(kind, target, site, since_ms, Link::None, false);
     }
 
-    /// Records a wait whose target is linked. Returns where, unless there are too many waits.
+    /// Records a wait whose target is linked. Returns the word of the link, unless there are too many waits.
     #[inline]
     pub(crate) fn record_linked(self, wait: Wait) -> Option<LinkWord> {
         let Wait { kind, target, site, since_ms } = wait;
@@ -88,10 +90,11 @@ impl WaitWriter<'_> {
         self.record(wait);
     }
 
-    /// Returns whether the next wait may overwrite the record, because it has none to keep.
+    /// Returns whether the next wait may overwrite the record, because no recorded wait must be kept.
     ///
-    /// Kept are the waits of this poll, and waits that are linked to a resource record. A wait for a
-    /// task is kept only in the poll that recorded it: the end of that task does not remove the link.
+    /// Waits of this poll and waits that are linked to a resource record are kept. A wait for a
+    /// task is kept only in the poll that recorded it, because the end of that task does not remove
+    /// the link.
     #[inline]
     fn is_first(self) -> bool {
         // The exclusive or leaves SET_FLAG, the difference of the stamps, and the lower half of the
@@ -106,9 +109,9 @@ impl WaitWriter<'_> {
         RecordedWait { wait, link, at_resource, poll: self.stamp }
     }
 
-    /// Records a wait, and keeps the waits of the record that must be kept (`is_first`).
+    /// Records a wait, and keeps the recorded waits that must be kept (`is_first`).
     ///
-    /// It takes the fields of the wait, so that its callers keep them in registers.
+    /// Takes the fields of the wait, so that callers keep them in registers.
     #[cold]
     #[inline(never)]
     fn add(
@@ -126,7 +129,7 @@ impl WaitWriter<'_> {
         }
         let tag = self.waiting.tag.load(Relaxed);
         let is_kept = match tag as u8 {
-            // Its word belongs to a waiter (SET-2).
+            // The word belongs to a waiter (SET-2).
             _ if self.waiting.target(Relaxed).is_linked_record() => true,
             // Nothing is recorded, or the wait is over.
             NOTHING | YIELD => false,
@@ -148,8 +151,8 @@ impl WaitWriter<'_> {
         word
     }
 
-    /// Returns the wait set of the record, without the waits of earlier polls. Releases a set that
-    /// is no longer needed.
+    /// Returns the record's wait set, cleared of earlier polls, or releases a set that is no longer
+    /// needed.
     fn set_for_poll(self) -> Option<&'static WaitSet> {
         let set = self.waiting.set()?;
         if set.begin_poll(&self.waiting.target, self.stamp) {
@@ -159,7 +162,7 @@ impl WaitWriter<'_> {
         Some(set)
     }
 
-    /// Gives the record a wait set, and moves its wait there.
+    /// Gives the record a wait set, and moves the recorded wait into the set.
     fn give_set(self) -> &'static WaitSet {
         let (set, tag) = (WaitSet::obtain(), self.waiting.tag.load(Relaxed));
         let target = self.waiting.target(Relaxed);
@@ -173,7 +176,7 @@ impl WaitWriter<'_> {
             None if target.is_linked_record() => {}
             None => self.waiting.set_target(TargetWord::NONE, Relaxed),
         }
-        // This keeps the wait that was just moved.
+        // This call keeps the wait that was just moved.
         set.begin_poll(&self.waiting.target, self.stamp);
         self.waiting.since_ms.store(set.index(), Relaxed);
         set
@@ -186,13 +189,13 @@ impl WaitWriter<'_> {
         tag as u8 == NOTHING || !PollStamp::from_word(tag).same_poll(self.stamp)
     }
 
-    /// Records that a future inside the task yields because the budget is spent.
+    /// Records that a future inside the task yields because the budget is exhausted.
     pub(crate) fn record_budget_yield(self, site: &'static Location<'static>, since_ms: u32) {
         self.record_yield_as(WaitKind::Yield as u32 | self.stamp.to_word(), site, since_ms);
     }
 
-    /// Records that the task yields. No resource holds a waker for a yield, so linked waits stay
-    /// beside it.
+    /// Records that the task yields. No resource holds a waker for a yield, so linked waits are
+    /// kept.
     #[inline]
     pub(crate) fn record_yield(self, site: &'static Location<'static>, since_ms: u32) {
         self.record_yield_as(WaitKind::Yield as u32, site, since_ms);
@@ -213,7 +216,7 @@ impl WaitWriter<'_> {
         self.waiting.describe(wait.kind as u32 | self.stamp.to_word(), wait.since_ms, site);
     }
 
-    /// Replaces the site of the wait that this poll has recorded last.
+    /// Replaces the site of the wait that this poll recorded last.
     ///
     /// If this poll has recorded none, records a wait of kind `Unknown` at this site.
     #[inline]

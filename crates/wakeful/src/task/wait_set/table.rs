@@ -10,11 +10,12 @@ use std::sync::{Mutex, MutexGuard};
 
 /// All sets, in chunks that are never freed. Chunk `k` has `FIRST_CHUNK << k` entries.
 ///
-/// A poll that records several waits reads the table each time, so reading takes no lock. Models use
-/// std's atomics here too: a set is reached through an index that its task has published.
+/// A poll that records several waits reads the table each time, so reading takes no lock. Models
+/// also use std's atomics here, because a set is reached through an index that its task has
+/// published.
 static CHUNKS: [StdPtr<StdPtr<WaitSet>>; 26] = [const { StdPtr::new(ptr::null_mut()) }; 26];
 pub(super) const FIRST_CHUNK: u32 = 64;
-/// The number of sets. Locked while one is added.
+/// The number of sets; locked while a set is added.
 pub(super) static COUNT: Mutex<u32> = Mutex::new(0);
 
 /// Returns the chunk of an index, and the position in it.
@@ -23,14 +24,14 @@ pub(super) fn position(index: u32) -> (usize, usize) {
     (chunk as usize, (index - FIRST_CHUNK * ((1 << chunk) - 1)) as usize)
 }
 
-/// The number of free lists, to keep worker threads from competing for one.
+/// The number of free lists, to reduce contention between worker threads.
 const SHARDS: usize = 8;
 static UNUSED: [Mutex<Vec<&'static WaitSet>>; SHARDS] = [const { Mutex::new(Vec::new()) }; SHARDS];
 
 /// The sets of ended tasks whose waiters are still in a list (SET-2).
 pub(super) static LINGERING: Mutex<Vec<&'static WaitSet>> = Mutex::new(Vec::new());
 
-/// Removes a set from [`LINGERING`] whose last link was removed.
+/// Removes from [`LINGERING`] a set whose last link was removed, and returns it.
 fn take_lingering() -> Option<&'static WaitSet> {
     let mut lingering = ignore_poison(LINGERING.lock());
     let position = lingering.iter().position(|set| !set.has_links())?;
@@ -44,14 +45,14 @@ pub(super) fn unused(shard: usize) -> MutexGuard<'static, Vec<&'static WaitSet>>
 
 /// Returns the number of the calling thread's free list, before it is taken modulo [`SHARDS`].
 ///
-/// It comes from an address on the thread's stack. Two threads may get the same list.
+/// The number is derived from an address on the thread's stack. Two threads may get the same list.
 pub(super) fn own_shard() -> usize {
     let on_stack = 0_u8;
     ptr::from_ref(&on_stack).addr() >> 21
 }
 
 impl WaitSet {
-    /// Returns a set without waits.
+    /// Returns a set without waits, reusing a free one if possible.
     pub(in crate::task) fn obtain() -> &'static WaitSet {
         let own = own_shard();
         let reused = (0..SHARDS).find_map(|shard| unused(own + shard).pop());
@@ -85,7 +86,7 @@ impl WaitSet {
         set
     }
 
-    /// Returns the set with this index, if there is one.
+    /// Returns the set with this index, if it exists.
     pub(in crate::task) fn at(index: u32) -> Option<&'static WaitSet> {
         let (chunk, position) = position(index);
         let entries = CHUNKS.get(chunk)?.load(Acquire);

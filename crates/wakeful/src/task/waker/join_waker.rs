@@ -3,9 +3,9 @@
 use crate::sys::sync::UnsafeCell;
 use std::task::Waker;
 
-/// The cell for the waker of a JoinHandle's awaiter.
+/// A cell for the waker of the task that awaits a JoinHandle.
 ///
-/// TASK-2 says which thread may access it, and when. Each method names the part that it needs.
+/// TASK-2 defines which thread may access the cell, and when. Each method states the part that it needs.
 pub(crate) struct JoinWaker(UnsafeCell<Option<Waker>>);
 
 impl JoinWaker {
@@ -17,7 +17,8 @@ impl JoinWaker {
     ///
     /// # Safety
     ///
-    /// TASK-2: JOIN_WAKER is clear, the caller is the JoinHandle, and the cell is empty.
+    /// TASK-2: JOIN_WAKER must be clear, the caller must be the JoinHandle, and the cell must be
+    /// empty.
     pub(crate) unsafe fn put(&self, waker: Waker) {
         self.0.with_mut(|slot| {
             // SAFETY: by contract.
@@ -29,12 +30,12 @@ impl JoinWaker {
 
     /// Stores a clone of `waker`, unless the stored waker wakes the same task.
     ///
-    /// Returns the waker that was replaced. The caller drops it last: the drop is foreign code and
-    /// may panic.
+    /// Returns the replaced waker. The caller must drop it last, because the drop is foreign code
+    /// and may panic.
     ///
     /// # Safety
     ///
-    /// TASK-2: JOIN_WAKER is clear and the caller is the JoinHandle.
+    /// TASK-2: JOIN_WAKER must be clear, and the caller must be the JoinHandle.
     #[must_use]
     pub(crate) unsafe fn replace(&self, waker: &Waker) -> Option<Waker> {
         // SAFETY: by contract.
@@ -48,11 +49,11 @@ impl JoinWaker {
         self.0.with_mut(|slot| unsafe { std::mem::replace(&mut *slot, new) })
     }
 
-    /// Takes the waker out.
+    /// Removes and returns the waker.
     ///
     /// # Safety
     ///
-    /// TASK-2: the caller has cleared JOIN_WAKER, or never published it.
+    /// TASK-2: the caller must have cleared JOIN_WAKER, or never published the waker.
     pub(crate) unsafe fn take(&self) -> Option<Waker> {
         // SAFETY: by contract.
         self.0.with_mut(|slot| unsafe { (*slot).take() })

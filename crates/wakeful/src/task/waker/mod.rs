@@ -1,7 +1,7 @@
-//! Station 7, the waker: a hand-written vtable over the task cell.
+//! Station 7, the waker: a hand-written vtable for task cells.
 //!
 //! A poll lends the waker to its future. The resource that the task waits for keeps a clone, and
-//! wakes it at station 8.
+//! wakes the clone at station 8.
 
 pub(crate) mod join_waker;
 
@@ -19,7 +19,7 @@ static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, dr
 
 /// The waker that a poll lends to its future.
 ///
-/// It is not counted, since the running poll keeps the cell alive. Its clones are.
+/// The waker is not counted, because the running poll keeps the cell alive. Its clones are counted.
 #[inline]
 pub(crate) fn borrowed(cell: NonNull<Header>) -> ManuallyDrop<Waker> {
     // SAFETY: the functions of the table keep the contract of RawWaker. The waker is not dropped,
@@ -40,10 +40,10 @@ pub(crate) fn is_waker_of(waker: &Waker, cell: *const Header) -> bool {
 pub(crate) fn detach_and_drop(waker: Waker, joined: u64) {
     let target = TargetWord::of_task(joined);
     if std::ptr::eq(waker.vtable(), &VTABLE) {
-        // SAFETY: the vtable says that it is a task's waker, which keeps its cell alive.
+        // SAFETY: the vtable shows that this is a task's waker, which keeps its cell alive.
         unsafe { cell_of(waker.data()) }.1.waiting.detach_task(target);
     } else if let Some(record) = context::wait_record_of(&waker) {
-        // SAFETY: it is the record of the `block_on` that this thread is in.
+        // SAFETY: this is the record of the `block_on` that this thread is in.
         unsafe { record.as_ref() }.detach_task(target);
     }
 }
@@ -52,7 +52,7 @@ pub(crate) fn detach_and_drop(waker: Waker, joined: u64) {
 ///
 /// # Safety
 ///
-/// `data` came from `borrowed` or `clone`, and its cell is alive.
+/// `data` must come from `borrowed` or `clone`, and its cell must be alive.
 unsafe fn cell_of<'a>(data: *const ()) -> (NonNull<Header>, &'a Header) {
     // SAFETY: by contract.
     unsafe {
@@ -65,7 +65,7 @@ unsafe fn cell_of<'a>(data: *const ()) -> (NonNull<Header>, &'a Header) {
 ///
 /// # Safety
 ///
-/// The contract of `RawWakerVTable`: `data` is that of a waker with this vtable.
+/// The contract of `RawWakerVTable`: `data` belongs to a waker with this vtable.
 unsafe fn clone(data: *const ()) -> RawWaker {
     // SAFETY: the waker being cloned keeps the cell alive.
     let (cell, header) = unsafe { cell_of(data) };
@@ -81,7 +81,7 @@ unsafe fn clone(data: *const ()) -> RawWaker {
 ///
 /// # Safety
 ///
-/// The contract of `RawWakerVTable`: `data` is that of a waker with this vtable.
+/// The contract of `RawWakerVTable`: `data` belongs to a waker with this vtable.
 unsafe fn wake(data: *const ()) {
     // SAFETY: this waker's count keeps the cell alive until it is subtracted.
     let (cell, header) = unsafe { cell_of(data) };
@@ -91,12 +91,13 @@ unsafe fn wake(data: *const ()) {
     }
     // SAFETY: this waker's count keeps the chunk alive.
     if context::runs_scheduler(unsafe { header.chunk.as_ref() }.scheduler) {
-        // This is a thread of the scheduler, and keeps it alive.
+        // This thread belongs to the scheduler, and keeps it alive.
         // SAFETY: the duty comes from the state word.
         return unsafe { perform(cell, header.state.wake_by_val()) };
     }
-    // The race to fear: the entry is in a queue, the task ends and its runtime is dropped while
-    // this thread is still inside `schedule`. This waker's count keeps both alive until then.
+    // The race to fear: once the entry is in a queue, the task may end and its runtime may be
+    // dropped while this thread is still inside `schedule`. This waker's count keeps both alive
+    // until `schedule` returns.
     // SAFETY: the duty comes from the state word, and the count is subtracted last.
     unsafe {
         perform(cell, header.state.wake_by_ref());
@@ -108,7 +109,7 @@ unsafe fn wake(data: *const ()) {
 ///
 /// # Safety
 ///
-/// The contract of `RawWakerVTable`: `data` is that of a waker with this vtable.
+/// The contract of `RawWakerVTable`: `data` belongs to a waker with this vtable.
 unsafe fn wake_by_ref(data: *const ()) {
     // SAFETY: the borrowed waker keeps the cell alive.
     let (cell, header) = unsafe { cell_of(data) };
@@ -119,11 +120,11 @@ unsafe fn wake_by_ref(data: *const ()) {
     unsafe { perform(cell, header.state.wake_by_ref()) };
 }
 
-/// Drops a waker without a wake. Reports an orphan if it was the last waker of a waiting task.
+/// Drops a waker without a wake, and reports an orphan if it was a waiting task's last waker.
 ///
 /// # Safety
 ///
-/// The contract of `RawWakerVTable`: `data` is that of a waker with this vtable.
+/// The contract of `RawWakerVTable`: `data` belongs to a waker with this vtable.
 unsafe fn drop_waker(data: *const ()) {
     // SAFETY: this waker's count keeps the cell alive until it is subtracted.
     let (cell, header) = unsafe { cell_of(data) };
@@ -132,14 +133,14 @@ unsafe fn drop_waker(data: *const ()) {
     }
     match header.state.drop_waker() {
         Release::Nothing => {}
-        // SAFETY: the state word said `Free` to this caller.
+        // SAFETY: the state word returned `Free` to this caller.
         Release::Free => unsafe { Arena::free(cell) },
         // SAFETY: the state word counted a handle for the report.
         Release::Orphan => unsafe { TaskRef::from_cell(cell) }.report_orphan(),
     }
 }
 
-/// Drops a waker of the task that this thread polls. RUNNING keeps the cell alive.
+/// Drops a waker of the task that this thread polls, whose RUNNING keeps the cell alive.
 #[inline]
 fn drop_waker_of_current(header: &Header) {
     if !header.try_keep_spare_waker() {
@@ -148,15 +149,15 @@ fn drop_waker_of_current(header: &Header) {
     }
 }
 
-/// Does what a wake or an abort requires of its caller.
+/// Performs the duty that a wake or an abort gives its caller.
 ///
 /// # Safety
 ///
-/// `duty` is what the state word of `cell` just returned to this caller.
+/// `duty` must be the value that the state word of `cell` just returned to this caller.
 pub(crate) unsafe fn perform(cell: NonNull<Header>, duty: Wake) {
     match duty {
         Wake::Nothing => {}
-        // SAFETY: the state word said `Free` to this caller.
+        // SAFETY: the state word returned `Free` to this caller.
         Wake::Free => unsafe { Arena::free(cell) },
         Wake::Schedule => {
             // SAFETY: the caller owns the entry, so the cell and its scheduler are alive.
