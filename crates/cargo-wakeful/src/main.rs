@@ -1,16 +1,16 @@
 //! `cargo wakeful run|test|bench|build|…`: builds a tokio project on wakeful, without editing it.
 //!
-//! The project's manifest stays as it is: a `--config` argument makes cargo replace tokio by the
-//! tokio shim, wakeful's package named `tokio`. The lock file has to name the shim while cargo
-//! runs. It is restored afterwards, byte for byte. If the shim does not fit, cargo silently builds
-//! the real tokio. So this program checks the resolved dependencies before it builds anything.
+//! The project's manifest is not changed: a `--config` argument makes cargo replace tokio with the
+//! tokio shim, wakeful's package named `tokio`. While cargo runs, the lock file has to name the shim;
+//! afterwards it is restored, byte for byte. If the shim does not match, cargo builds the real tokio
+//! with only a warning. So this program checks the resolved dependencies before it builds anything.
 //!
 //! - `options`: the command line.
 //! - `project`: the project's metadata, and calls of cargo.
-//! - `tokio_shim`: where the shim is, and what it provides.
+//! - `tokio_shim`: the location of the shim, its version and features.
 //! - `lock`: swaps the lock file and restores it.
 //! - `patch_status`: whether the shim replaces tokio, and if not, which package prevents it.
-//! - `doctor`: reports that without building.
+//! - `doctor`: prints the patch status without building.
 //! - `launch`: builds a program for `run` and executes it.
 //! - `interrupt`: handles signals while cargo runs.
 //! - `page`: finds the live page of a program, requests it, and opens it in the browser.

@@ -1,17 +1,17 @@
-//! The tokio shim: wakeful under tokio's name, for programs that were written for tokio.
+//! The tokio shim: wakeful under tokio's name, for programs that are written for tokio.
 //!
-//! Such programs run on wakeful unmodified, with this patch in their `Cargo.toml`:
+//! With this patch in their `Cargo.toml`, such programs run on wakeful unmodified:
 //!
 //! ```toml
 //! [patch.crates-io]
 //! tokio = { path = "…/wakeful/crates/tokio" }
 //! ```
 //!
-//! `cargo wakeful` adds the patch by itself, for one command.
+//! `cargo wakeful` applies the patch for a single command, without editing `Cargo.toml`.
 //!
 //! This crate only re-exports items of wakeful. It has the names of tokio 1.54, under the same
-//! features, and not the names that only wakeful has. For those, depend on `wakeful` as well: the
-//! types and the runtime are the same.
+//! features. To use the names that only wakeful has, depend on `wakeful` as well: the types and the
+//! runtime are the same.
 //!
 //! # Examples
 //!
@@ -36,24 +36,30 @@
 //! use tokio::task::may_wait_forever;
 //! ```
 //!
-//! `#[tokio::test]` has the arguments of tokio's. A test that provably can never return fails with the
-//! proof and a dump of its tasks. A time limit for tests comes from the environment
-//! variable `WAKEFUL_TEST_TIMEOUT`:
+//! `#[tokio::test]` accepts the arguments of tokio's macro. A test that provably can never return fails
+//! with the proof and a dump of its tasks. The environment variable `WAKEFUL_TEST_TIMEOUT` sets a time
+//! limit for tests; there is no argument for it:
 //!
 //! ```compile_fail
 //! #[tokio::test(timeout = "5s")]
 //! async fn limited() {}
 //! ```
 //!
-//! # What is left out
+//! # Missing parts
 //!
-//! - Of tokio's unstable API (`--cfg tokio_unstable`): events for `tracing`, and the stacks of task
-//!   dumps. The rest is there: hooks with `TaskMeta`, all of `RuntimeMetrics` with its histograms,
-//!   `task::Builder`, `UnhandledPanic`, `RngSeed`. `Handle::dump` can be awaited, and `trace()` of a
-//!   task says what it waits for. `Trace::capture`, `Trace::root`, `resolve_backtraces` and
-//!   `Handle::is_tracing` do not exist, and `id()` of a dumped task is an `Option`. The eager hand-off of the driver and the sharded queue of the blocking pool can be
-//!   enabled and change nothing. Methods of the unstable API exist without the flag as well.
-//! - `net::windows`, `signal::windows` and `io::bsd`: wakeful runs on Linux.
+//! Of tokio's unstable API (`--cfg tokio_unstable`), only `tracing` events and the stacks of task dumps
+//! are missing. In detail:
+//!
+//! - Hooks with `TaskMeta`, all of `RuntimeMetrics` with its histograms, `task::Builder`,
+//!   `UnhandledPanic` and `RngSeed` are included. Methods of the unstable API also exist without the
+//!   flag.
+//! - `Handle::dump` can be awaited, and `trace()` of a task shows what the task waits for.
+//!   `Trace::capture`, `Trace::root`, `resolve_backtraces` and `Handle::is_tracing` do not exist, and
+//!   `id()` of a dumped task is an `Option`.
+//! - The eager hand-off of the driver and the sharded queue of the blocking pool can be enabled and
+//!   change nothing.
+//!
+//! `net::windows`, `signal::windows` and `io::bsd` are missing because wakeful runs on Linux only.
 
 #[cfg(feature = "fs")]
 pub mod fs;

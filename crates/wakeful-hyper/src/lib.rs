@@ -1,10 +1,10 @@
-//! hyper on wakeful: implements the traits of [`hyper::rt`].
+//! Runs hyper on wakeful, by implementing the traits of [`hyper::rt`].
 //!
 //! | trait of hyper | type of this crate |
 //! | --- | --- |
-//! | [`hyper::rt::Executor`] | [`Executor`] spawns tasks |
-//! | [`hyper::rt::Timer`] | [`Timer`] sleeps by the runtime's clock, paused or not |
-//! | [`hyper::rt::Read`] and [`hyper::rt::Write`] | [`Io`] around a stream of wakeful, and the reverse |
+//! | [`hyper::rt::Executor`] | [`Executor`], which spawns tasks |
+//! | [`hyper::rt::Timer`] | [`Timer`], which sleeps on the runtime's clock, also if it is paused |
+//! | [`hyper::rt::Read`] and [`hyper::rt::Write`] | [`Io`], which wraps a stream of wakeful for hyper, and the reverse |
 //!
 //! # Examples
 //!
@@ -40,8 +40,8 @@
 //! }
 //! ```
 //!
-//! It is a separate crate because hyper depends on tokio, which wakeful does not. hyper uses only
-//! tokio's channels; no runtime of tokio is started.
+//! This is a separate crate because hyper depends on tokio, and wakeful does not. hyper uses only
+//! tokio's channels; no tokio runtime is started.
 #![deny(unsafe_code)]
 
 mod executor;

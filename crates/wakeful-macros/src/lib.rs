@@ -1,8 +1,8 @@
 //! The attribute macros of wakeful: `#[main]`, `#[test]` and `#[sim]`.
 //!
 //! Use them as `wakeful::main`, `wakeful::test` and `wakeful::sim`. The tokio shim re-exports
-//! `tokio_main` and `tokio_test`. An attribute macro cannot find out under which name it was called, so
-//! each crate has macros of its own.
+//! `tokio_main` and `tokio_test`: an attribute macro does not know under which name it was called, so
+//! each crate needs its own macros.
 //!
 //! | file | purpose |
 //! | --- | --- |
@@ -12,8 +12,8 @@
 //! | `function.rs` | finds the parts of the function |
 //! | `expand.rs` | converts the compiler's tokens, and assembles the expansion |
 //!
-//! There is no dependency on a general parser of Rust. The macros need to know where the parts of a
-//! function are, not what they mean. Every user of wakeful would have to compile that parser.
+//! The macros do not depend on a general Rust parser, which every user of wakeful would have to
+//! compile. They only need to know where the parts of a function are, not what they mean.
 
 use proc_macro::TokenStream;
 
@@ -25,7 +25,7 @@ mod function;
 mod sim_args;
 mod token;
 
-/// Turns an `async fn` into an ordinary function that runs it on a new runtime.
+/// Turns an `async fn` into a function that runs its body on a new runtime.
 ///
 /// ```ignore (needs the crate wakeful)
 /// #[wakeful::main]
@@ -52,9 +52,9 @@ mod token;
 ///
 /// Two of these settings are not defaults of the builder. `block_on_name` names the future of
 /// `block_on` after the function, for dumps and reports. `dump_on_signal` installs a handler for
-/// SIGQUIT (Ctrl-\\ on a terminal) that prints a dump of all runtimes to stderr, and the program
-/// goes on. A program that handles SIGQUIT itself keeps its own handler. Use the builder for a
-/// runtime without the handler.
+/// SIGQUIT (Ctrl-\\ on a terminal) that prints a dump of all runtimes to stderr and lets the program
+/// continue. A program that handles SIGQUIT itself keeps its own handler. For a runtime without the
+/// handler, use the builder.
 ///
 /// The function may return any type, so `-> Result<(), Box<dyn std::error::Error>>` and `?` work as
 /// in any `main`. A function with another name may have parameters. Each call starts a runtime and
@@ -69,8 +69,8 @@ mod token;
 /// | --- | --- |
 /// | `flavor = "multi_thread"` | several worker threads: the default; needs the feature `rt-multi-thread` |
 /// | `flavor = "current_thread"` | all tasks run on the calling thread |
-/// | `flavor = "local"` | like `current_thread`, and `spawn_local` works everywhere |
-/// | `worker_threads = 4` | the number of workers, for `multi_thread`; by default one for each CPU |
+/// | `flavor = "local"` | like `current_thread`, but `spawn_local` works anywhere on the runtime |
+/// | `worker_threads = 4` | the number of workers, for `multi_thread`; the default is one for each CPU |
 /// | `start_paused = true` | the clock is paused, for `current_thread` and `local`; needs the feature `test-util` |
 /// | `unhandled_panic = "ignore"` | a panic in a task does not affect the runtime: the default |
 /// | `unhandled_panic = "shutdown_runtime"` | a panic in a task shuts the runtime down, for `current_thread` and `local` |
@@ -100,29 +100,29 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// Other attributes are kept: `#[should_panic]`, `#[ignore]`, `#[cfg(…)]`. The test may return
-/// every type that a test may return.
+/// Other attributes such as `#[should_panic]`, `#[ignore]` and `#[cfg(…)]` are kept. The test may
+/// return any type that a `#[test]` may return.
 ///
-/// The arguments are those of [`main`](macro@main), but the default flavor is `current_thread`. There
-/// is one more:
+/// The arguments of [`main`](macro@main) are accepted, but the default flavor is `current_thread`. One
+/// argument is additional:
 ///
 /// | argument | meaning |
 /// | --- | --- |
-/// | `timeout = "5s"` | the test fails with a dump if it takes longer; `500ms`, `1.5s` and `2m` are times as well |
+/// | `timeout = "5s"` | fails the test with a dump if it takes longer; also `500ms`, `1.5s`, `2m` |
 ///
 /// # Tests that would hang
 ///
-/// Some settings of the builder turn a test that would hang into one that fails with a report:
+/// The macro sets some options of the builder, so that a test that would hang fails with a report:
 ///
-/// - `test_timeout`: the time limit is that of the argument `timeout`, or of the environment variable
-///   `WAKEFUL_TEST_TIMEOUT` for tests without one. It is real time, also if the clock is paused. The
-///   panic message has the deadlocks that were found, and the dump of all tasks. If the test's thread is
-///   blocked inside a poll, it cannot panic: then the process prints the same and aborts. A test with
-///   `#[should_panic]` needs `expected = "…"` to tell that panic from its own.
+/// - `test_timeout`: the time limit of the argument `timeout`, or of the environment variable
+///   `WAKEFUL_TEST_TIMEOUT` for tests without one. It counts real time, even if the clock is paused.
+///   The panic message has the deadlocks found, and the dump of all tasks. If the test's thread is
+///   blocked inside a poll, it cannot panic, so the process prints the message and aborts. A test with
+///   `#[should_panic]` needs `expected = "…"` to distinguish that panic from its own.
 /// - `dump_on_signal(true)`: SIGQUIT (Ctrl-\\ on a terminal, `kill -QUIT`) prints a dump of all
-///   runtimes of the process to stderr, past the test harness. The tests go on.
-/// - `on_orphan(OrphanPolicy::Panic)`: a task that waits while no waker for it is left fails the
-///   test. Wrap a future that may wait forever in `task::may_wait_forever`.
+///   runtimes of the process to stderr, even if the harness captures output. The tests continue.
+/// - `on_orphan(OrphanPolicy::Panic)`: a waiting task without a live waker fails the test. Wrap a
+///   future that may wait forever in `task::may_wait_forever`.
 /// - `always_end_stuck_block_on(true)`: a `block_on` that can never return fails the test in more
 ///   cases than outside of tests.
 #[proc_macro_attribute]
@@ -145,18 +145,18 @@ pub fn test(args: TokenStream, item: TokenStream) -> TokenStream {
 /// ```
 ///
 /// The function may have one argument, the `Sim`, and may return `()` or a `Result`. Other attributes
-/// are kept: `#[should_panic]`, `#[ignore]`, `#[cfg(…)]`.
+/// such as `#[should_panic]`, `#[ignore]` and `#[cfg(…)]` are kept.
 ///
-/// The test fails at the first seed whose run fails: a panic, a deadlock, a task that can never be
-/// woken, and so on. The failure is shrunk to the choices that matter. It is printed with the commands
-/// that repeat it. docs/SIMULATION.md in the repository explains the text.
+/// The test fails at the first seed whose run fails: by a panic, a deadlock, a task that can never be
+/// woken, and so on. The failure is shrunk to the choices that cause it, and printed with the commands
+/// that replay it. docs/SIMULATION.md in the repository explains the text.
 ///
 /// # Arguments
 ///
 /// | argument | meaning |
 /// | --- | --- |
-/// | `seeds = 5_000` | how many seeds are run; 1,000 by default |
-/// | `strategy = "pct(3)"` | the order of the tasks, instead of one that each seed draws; `sim::Explorer::strategy` lists them |
+/// | `seeds = 5_000` | the number of seeds; the default is 1,000 |
+/// | `strategy = "pct(3)"` | the order of the tasks, instead of an order that each seed draws; `sim::Explorer::strategy` lists the strategies |
 /// | `crate = "path"` | the path of the crate wakeful, if it has another name |
 #[proc_macro_attribute]
 pub fn sim(args: TokenStream, item: TokenStream) -> TokenStream {
@@ -174,8 +174,8 @@ pub fn tokio_main(args: TokenStream, item: TokenStream) -> TokenStream {
 /// [`test`](macro@test) for the tokio shim, the crate named `tokio`.
 ///
 /// A test that provably can never return fails with the proof, as with [`test`](macro@test). A task that
-/// can never be woken is reported, but does not end the test. There is no argument `timeout`, because
-/// tokio's macro has none. `WAKEFUL_TEST_TIMEOUT` limits it.
+/// can never be woken is reported, but does not fail the test. There is no argument `timeout`, because
+/// tokio's macro has none; `WAKEFUL_TEST_TIMEOUT` sets a time limit.
 #[proc_macro_attribute]
 pub fn tokio_test(args: TokenStream, item: TokenStream) -> TokenStream {
     expand::expand(Entry { kind: Kind::Test, target: TargetCrate::Tokio }, args, item)

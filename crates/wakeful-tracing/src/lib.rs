@@ -1,15 +1,18 @@
-//! [`tracing`] on wakeful: spans that follow spawns, spans in dumps, and reports as events.
+//! [`tracing`] for wakeful: tasks inherit spans, dumps show spans, and reports become events.
 //!
-//! Each part is a function for a hook of [`Builder`](wakeful::runtime::Builder). A builder keeps one function for
-//! `on_spawn` and one for `on_report`. To use two, call both in a closure.
+//! Pass these functions to the hooks of [`Builder`](wakeful::runtime::Builder):
 //!
-//! - [`inherit_span`]: a spawned task runs inside of the span in which `spawn` is called.
-//! - [`show_span`]: dumps, reports and the live page show the span that a task has entered. The task inherits none.
-//! - [`emit_report`]: every report is a tracing event.
-//! - `log_report`: every report is a record of the `log` crate (feature `log`).
+//! | function | hook | effect |
+//! | --- | --- | --- |
+//! | [`inherit_span`] | `on_spawn` | A spawned task runs in the span in which `spawn` is called. |
+//! | [`show_span`] | `on_spawn` | Dumps, reports and the live page show the span that a task has entered. The task inherits none. |
+//! | [`emit_report`] | `on_report` | Every report becomes a tracing event. |
+//! | `log_report` | `on_report` | Every report becomes a record of the `log` crate (feature `log`). |
 //!
-//! Dumps show the name of the inherited span. Wrap the subscriber in [`SpanFields`] to see fields, and the span that the
-//! task has entered itself. [`show_span`] shows nothing without it.
+//! A builder keeps one function for each hook. To use two, call both in a closure.
+//!
+//! Dumps show the name of the inherited span. To see its fields, and the spans that a task enters itself, wrap the
+//! subscriber in [`SpanFields`]. [`show_span`] shows nothing without it.
 //!
 //! # Examples
 //!
@@ -42,12 +45,12 @@
 //!
 //! # What a span covers
 //!
-//! The span is entered around each poll of the task, on the thread of the poll. It is left on every path: when the
-//! future waits, ends, panics or is dropped by an abort or a shutdown. It covers tasks of a `LocalSet` and closures of
-//! `spawn_blocking` too. The task's handle to the span is dropped when the task ends.
+//! The span is entered before each poll of the task, on the polling thread, and exited on every path: when the future
+//! waits, completes, panics, or is dropped by an abort or a shutdown. Spans also cover tasks of a `LocalSet` and closures
+//! of `spawn_blocking`. The task's handle to the span is dropped when the task ends.
 //!
 //! The future of a `block_on` is not a task. It runs in the spans that its thread has entered. A current-thread runtime
-//! polls its tasks on that thread too. A task without a span of its own then runs in the spans around the `block_on`.
+//! polls its tasks on that thread too, so a task without its own span runs in the spans around the `block_on`.
 
 mod fields;
 mod reports;
