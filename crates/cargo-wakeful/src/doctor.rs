@@ -1,4 +1,4 @@
-//! `doctor`: reports whether a project can run on wakeful, and what it would lack.
+//! `doctor`: reports whether a project can run on wakeful, and what would be missing.
 
 use crate::patch_status::PatchStatus;
 use crate::project::{Project, rustc};

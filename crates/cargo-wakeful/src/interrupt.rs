@@ -1,6 +1,6 @@
-//! Signals while cargo runs.
+//! Handles signals while cargo runs.
 //!
-//! cargo ends first, then this program, after it has restored the lock file.
+//! cargo ends first. Then this program restores the lock file and ends.
 
 use crate::Failure;
 use rustix::process::{Pid, Signal, kill_process};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
 
 /// The process id of the running cargo; 0 if there is none.
 static CARGO: AtomicI32 = AtomicI32::new(0);
-/// This program has received SIGTERM.
+/// Whether this program has received SIGTERM.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Installs handlers for SIGINT and SIGTERM, so that this program ends after cargo.
@@ -37,7 +37,7 @@ pub fn is_interrupted() -> bool {
     INTERRUPTED.load(SeqCst)
 }
 
-/// Forwards SIGTERM to this cargo from now on, also one that came before.
+/// Forwards SIGTERM to this cargo from now on, including a SIGTERM received earlier.
 pub fn watch(cargo: &mut Child) {
     CARGO.store(cargo.id() as i32, SeqCst);
     if is_interrupted() {

@@ -1,6 +1,6 @@
-//! `run`: builds the program with the swapped lock file, and executes it after that is restored.
+//! `run`: builds the program with the swapped lock file, restores the file, and executes the program.
 //!
-//! The program may run for long, and the project should have its own lock file meanwhile.
+//! The program may run for a long time, during which the project should have its own lock file.
 
 use crate::Failure;
 use crate::interrupt::{is_interrupted, wait_for, watch};
@@ -85,7 +85,7 @@ fn choose(mut programs: Vec<Program>, default: Option<String>) -> Result<Program
 }
 
 impl Program {
-    /// Replaces this process by the program, like `cargo run`. Returns only if that fails.
+    /// Replaces this process with the program, like `cargo run`. Returns only if that fails.
     pub fn launch(self, options: &Options) -> Failure {
         if is_interrupted() {
             return "interrupted by a signal".into();

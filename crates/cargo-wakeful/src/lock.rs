@@ -1,11 +1,11 @@
 //! Swaps the project's lock file for one that names the shim, and restores it byte for byte.
 //!
-//! A backup has the original until it is restored. If this program is killed before that, the next
+//! A backup keeps the original until it is restored. If this program is killed before that, the next
 //! call finds the backup and restores it. Ctrl-C reaches both cargo and this program: this program
 //! waits for cargo, restores the file and ends.
 //!
 //! The lock file with the shim is cached in the target folder, together with the original that it
-//! was made from. While the original stays the same, cargo need not resolve the dependencies again.
+//! was made from. While the original is unchanged, cargo need not resolve the dependencies again.
 
 use crate::Failure;
 use crate::interrupt::outlive_cargo;
@@ -51,7 +51,7 @@ impl LockSwap {
         let [backup, swapped, made_from] =
             ["Cargo.lock.copy", "Cargo.lock", "Cargo.lock.made-from"].map(|name| folder.join(name));
         if let Some(left_behind) = read(&backup)? {
-            // Unless the user has restored the file since.
+            // Unless the user has restored the file in the meantime.
             if read(&lock)?.is_some_and(|bytes| names_wakeful(&bytes)) {
                 put(&lock, original_of(&left_behind))?;
             }
@@ -159,7 +159,7 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Gives the file this content, or removes it for `None`. Does not touch it if nothing changes.
+/// Writes this content to the file, or removes the file for `None`. Does not touch it if nothing changes.
 fn put(path: &Path, bytes: Option<&[u8]>) -> io::Result<()> {
     match (read(path)?.as_deref(), bytes) {
         (old, new) if old == new => Ok(()),
@@ -170,8 +170,8 @@ fn put(path: &Path, bytes: Option<&[u8]>) -> io::Result<()> {
 
 /// Replaces a file atomically.
 ///
-/// If the process is killed or the disk is full, the old file or the new one is left. A symbolic
-/// link and the file's permissions are kept.
+/// If the process is killed or the disk is full, either the old file or the new one remains. A
+/// symbolic link and the file's permissions are kept.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let mut new = path.clone().into_os_string();

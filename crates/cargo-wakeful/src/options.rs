@@ -27,7 +27,7 @@ pub enum Action {
     Help,
     /// Prints the version of this program.
     Version,
-    /// Reports whether the project can run on wakeful, and what it would lack.
+    /// Reports whether the project can run on wakeful, and what would be missing.
     Doctor,
     /// Builds a program and executes it in this process.
     Run,
@@ -50,12 +50,12 @@ pub struct Options {
     pub page: bool,
 }
 
-/// The option that turns the live page on. cargo does not get it.
+/// The option that turns the live page on. It is not passed to cargo.
 const PAGE_OPTION: &str = "--page";
 
 /// Options that affect the dependencies, and whether they take a value.
 ///
-/// Every call of cargo gets them.
+/// They are passed to every call of cargo.
 const DEPENDENCY_OPTIONS: &[(&str, bool)] = &[
     ("--manifest-path", true),
     ("--features", true),
@@ -74,9 +74,9 @@ const WITH_VALUE: &[&str] = &[
     "--color", "-Z", "-C",
 ];
 
-/// Returns where the program's own arguments begin, if `run` has them without `--`.
+/// Returns the position of the program's first own argument, if `run` has any without `--`.
 ///
-/// That is the first argument that is neither an option nor the value of one.
+/// It is the first argument that is neither an option nor the value of an option.
 fn program_arguments_start(arguments: &[String]) -> Option<usize> {
     let takes_value = |option: &str| {
         let is_dependency_option =

@@ -17,7 +17,7 @@ pub struct Applied {
     shim: Tokio,
     /// Packages named `tokio` of other major versions, which are not replaced.
     others: Vec<Tokio>,
-    /// Features without effect, the reason, and the packages that ask for them.
+    /// Features without effect, the reason, and the packages that enable them.
     pub reduced_features: Vec<(&'static str, &'static str, Vec<String>)>,
 }
 
@@ -26,7 +26,7 @@ pub struct NotApplied {
     shim: semver::Version,
     tokios: Vec<Tokio>,
     obstacles: Vec<Obstacle>,
-    /// The error of cargo when it was to change the locked version to that of the shim.
+    /// The error of cargo when asked to change the locked version to the shim's version.
     refusal: Option<String>,
 }
 

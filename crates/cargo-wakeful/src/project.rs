@@ -46,7 +46,7 @@ impl<'a> Project<'a> {
         Ok(Self { shim, root, target: target.join("wakeful"), dependency_options })
     }
 
-    /// Returns a call of cargo that replaces tokio by the shim.
+    /// Returns a call of cargo that replaces tokio with the shim.
     fn cargo(&self, name: &str) -> Command {
         let mut command = Command::new(cargo());
         command.arg(name).arg("--config").arg(self.shim.patch());
@@ -54,7 +54,7 @@ impl<'a> Project<'a> {
         command
     }
 
-    /// Returns the command of the user.
+    /// Returns the cargo command that the user has given.
     pub fn command(&self, options: &Options) -> Command {
         let Action::Cargo(name) = &options.action else {
             unreachable!("`main` handles the other actions")
@@ -85,7 +85,7 @@ impl<'a> Project<'a> {
         json(command)
     }
 
-    /// Changes the version of tokio in the lock file to that of the shim.
+    /// Changes the version of tokio in the lock file to the shim's version.
     ///
     /// Returns cargo's error if that fails.
     pub fn update(&self, tokio: &semver::Version) -> Result<(), Failure> {

@@ -17,7 +17,7 @@ pub struct TokioShim {
     pub rust_version: Option<semver::Version>,
 }
 
-/// Features of tokio of which wakeful has less, and what.
+/// Features of tokio that wakeful supports only in part, with a description of the difference.
 pub const REDUCED_FEATURES: &[(&str, &str)] = &[
     (
         "taskdump",
@@ -29,7 +29,8 @@ pub const REDUCED_FEATURES: &[(&str, &str)] = &[
 impl TokioShim {
     /// Finds the shim.
     ///
-    /// The environment names it, or it is in the checkout that this program was built in.
+    /// The environment variable names its folder. Otherwise the shim is in the checkout from which this
+    /// program was built.
     pub fn find() -> Result<Self, Failure> {
         let folder = match std::env::var_os(VARIABLE) {
             Some(folder) => PathBuf::from(folder),
@@ -70,7 +71,7 @@ impl TokioShim {
         })
     }
 
-    /// Returns the configuration that makes cargo replace tokio by the shim.
+    /// Returns the configuration that makes cargo replace tokio with the shim.
     pub fn patch(&self) -> String {
         // A JSON string is also a TOML string.
         let path = serde_json::Value::from(self.folder.to_string_lossy().as_ref());

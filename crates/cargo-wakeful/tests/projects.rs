@@ -280,7 +280,7 @@ fn signals_restore_the_lock_file() {
     }
 }
 
-/// A program that tells where its page is, as wakeful does, answers one request, and waits for its end.
+/// A program that advertises its page as wakeful does, answers one request, and waits until it is ended.
 const PAGE_PROGRAM: &str = r#"
 use std::io::{Read, Write};
 use std::os::unix::fs::DirBuilderExt;

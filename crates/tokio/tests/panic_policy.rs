@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use tokio::runtime::{Builder, Runtime, UnhandledPanic};
 use tokio::task::JoinHandle;
 
-/// Tests that `WAKEFUL_ON_PANIC` fails or aborts: none of them looks at the panic.
+/// Tests that `WAKEFUL_ON_PANIC` fails or aborts. None of them observes the panic.
 mod planted {
     async fn lose_a_panic() {
         tokio::spawn(async { panic!("the culprit") });
@@ -99,7 +99,7 @@ fn runtimes(policy: UnhandledPanic) -> [Runtime; 2] {
         .map(|mut builder| builder.unhandled_panic(policy.clone()).build().unwrap())
 }
 
-/// tokio's own values mean what they mean in tokio: a panic is unhandled even if it is awaited.
+/// tokio's own values have tokio's meaning: a panic is unhandled even if it is awaited.
 #[test]
 fn shutdown_runtime_is_for_every_panic_of_a_task() {
     for rt in runtimes(UnhandledPanic::ShutdownRuntime) {

@@ -1,4 +1,4 @@
-//! A shutdown through the tokio shim says what it waits for: at the end of `#[tokio::main]`, and at a limit.
+//! A shutdown through the tokio shim reports what it waits for: at the end of `#[tokio::main]`, and at a limit.
 #![cfg(feature = "full")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -47,7 +47,7 @@ mod planted {
     }
 }
 
-/// Runs a program until it says on stderr what its shutdown waits for. Then its input ends, and so does it.
+/// Runs a program until stderr shows what its shutdown waits for. Then closes its input, which ends it.
 fn report_of(test: &str) -> String {
     let this = std::env::current_exe().expect("a test binary knows where it is");
     let mut command = Command::new(this);
@@ -105,7 +105,7 @@ fn the_end_of_main_says_what_it_waits_for_on_several_threads() {
     check(&report_of("multi_thread"));
 }
 
-/// tokio's signatures are as they are, and the report is there as data as well.
+/// The signatures are tokio's, and the report is also available as data.
 #[test]
 fn a_shutdown_at_its_limit_is_there_as_data() {
     let _timeout: fn(Runtime, Duration) = Runtime::shutdown_timeout;

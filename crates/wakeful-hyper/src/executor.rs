@@ -1,13 +1,13 @@
-//! Spawns hyper's own futures on a runtime.
+//! The executor, which spawns hyper's background futures on a runtime.
 
 use std::sync::Arc;
 use wakeful::runtime::Handle;
 use wakeful::task::Builder;
 
-/// Spawns the futures that hyper runs beside a connection.
+/// An executor that spawns hyper's background futures as tasks.
 ///
 /// These are the streams of HTTP/2 and the connections of a client. [`Executor::new`] spawns on the
-/// runtime that polls the connection, [`Executor::on`] on a given one.
+/// runtime that polls the connection, [`Executor::on`] on a given runtime.
 ///
 /// # Examples
 ///
@@ -20,7 +20,7 @@ use wakeful::task::Builder;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Executor {
-    /// The runtime; `None` for the current one of the calling thread.
+    /// The runtime; `None` for the current runtime of the calling thread.
     handle: Option<Handle>,
     name: Option<Arc<str>>,
 }
@@ -63,7 +63,7 @@ impl Executor {
 
     /// Names the tasks, for dumps and reports.
     ///
-    /// All tasks are spawned at one location in this crate, so the location alone says little.
+    /// All tasks have the same spawn site, in this crate, so the site alone says little.
     ///
     /// # Examples
     ///

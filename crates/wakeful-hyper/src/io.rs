@@ -1,4 +1,4 @@
-//! Converts between the I/O traits of hyper and those of wakeful.
+//! The adapter between the I/O traits of hyper and of wakeful.
 #![allow(unsafe_code)]
 
 use hyper::rt;
@@ -9,12 +9,12 @@ use std::task::{Context, Poll, ready};
 use wakeful::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 pin_project! {
-    /// An adapter between the I/O traits of hyper and those of wakeful.
+    /// An adapter between the I/O traits of hyper and of wakeful.
     ///
-    /// Around a stream of wakeful, like `TcpStream`, it implements hyper's `Read` and `Write`.
-    /// Around a stream of hyper, like an upgraded connection, it implements [`AsyncRead`] and
-    /// [`AsyncWrite`]. It has no buffer: bytes are not copied, and [`into_inner`](Io::into_inner)
-    /// loses none.
+    /// Around a stream of wakeful, such as `TcpStream`, it implements hyper's `Read` and `Write`.
+    /// Around a stream of hyper, such as an upgraded connection, it implements [`AsyncRead`] and
+    /// [`AsyncWrite`]. The adapter has no buffer, so it copies no bytes, and
+    /// [`into_inner`](Io::into_inner) loses none.
     ///
     /// # Examples
     ///

@@ -7,9 +7,9 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use wakeful::time;
 
-/// Creates timers on the runtime that polls the connection.
+/// A source of timers for hyper, on the runtime that polls the connection.
 ///
-/// They follow the clock of that runtime: with a paused clock, no real time passes.
+/// The timers follow the clock of that runtime. With a paused clock, they take no real time.
 ///
 /// # Examples
 ///
@@ -24,7 +24,9 @@ use wakeful::time;
 pub struct Timer;
 
 impl Timer {
-    /// Creates a timer source. It needs no runtime, but the sleeps that it creates do.
+    /// Creates a timer source.
+    ///
+    /// This needs no runtime, but creating a sleep does.
     ///
     /// # Examples
     ///

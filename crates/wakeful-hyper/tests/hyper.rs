@@ -23,7 +23,7 @@ use wakeful_hyper::{Executor, Io, Timer};
 mod runtimes;
 use runtimes::{TestRuntime, watch};
 
-/// One of every kind, with everything on.
+/// Returns a runtime of every flavor, with all drivers enabled.
 fn all_runtimes() -> [TestRuntime; 3] {
     let built = |name, mut builder: Builder| {
         watch(name, builder.enable_all().on_orphan(OrphanPolicy::Panic))
@@ -40,16 +40,16 @@ fn all_runtimes() -> [TestRuntime; 3] {
     ]
 }
 
-/// Answers with what was sent, backwards.
+/// Answers with the body of the request, reversed.
 async fn backwards(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, hyper::Error> {
     let mut body = request.into_body().collect().await?.to_bytes().to_vec();
     body.reverse();
     Ok(Response::new(Full::new(body.into())))
 }
 
-/// What the server should answer, and a body that is larger than socket buffers.
+/// Returns an empty body, a short one, and one that is larger than socket buffers.
 fn bodies() -> Vec<Vec<u8>> {
-    // Little to compute: a poll is not to last.
+    // Cheap to compute, so that no poll takes long.
     let piece: Vec<u8> =
         (0..65_521u32).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
     vec![b"".to_vec(), b"hello".to_vec(), piece.repeat(46)]
@@ -59,7 +59,7 @@ async fn connected(addr: SocketAddr) -> Io<TcpStream> {
     Io::new(TcpStream::connect(addr).await.expect("the listener is there"))
 }
 
-/// Listens, and serves `connections` by `serve`.
+/// Listens, and serves this many `connections` with `serve`.
 async fn server<F>(
     connections: usize,
     serve: impl Fn(Io<TcpStream>) -> F + Send + 'static,
@@ -194,8 +194,8 @@ fn an_upgraded_connection_is_a_stream_of_wakeful() {
     }
 }
 
-/// A client that never finishes its request is sent away by the timer. The clock is
-/// paused, so no time passes; it moves when everything waits.
+/// A client that never finishes its request is disconnected by the timer. The clock is paused, so no
+/// real time passes; it advances when all tasks wait.
 #[test]
 fn a_time_out_of_hypers_goes_by_the_clock_of_the_runtime() {
     let mut builder = Builder::new_current_thread();
@@ -231,7 +231,7 @@ fn a_sleep_is_moved_where_it_is() {
         timer.sleep_until(begin + Duration::from_secs(7)).await;
         assert_eq!((timer.now() - begin).as_secs(), 7);
 
-        /// A sleep that is not ours.
+        /// A sleep of another crate.
         struct Foreign;
         impl Future for Foreign {
             type Output = ();
@@ -247,8 +247,8 @@ fn a_sleep_is_moved_where_it_is() {
     });
 }
 
-/// Both ways through the adaptor, with more on each side than fits. What is read is what was
-/// written, and what was in the buffer before stays.
+/// Sends data both ways through the adapter, with more on each side than fits. The data arrives
+/// unchanged, and earlier contents of the buffer are kept.
 #[test]
 fn nothing_is_lost_through_two_adaptors() {
     let rt = watch("current_thread", Builder::new_current_thread().enable_all());
@@ -270,7 +270,7 @@ fn nothing_is_lost_through_two_adaptors() {
     });
 }
 
-/// A reader that swaps the buffer it was lent must not make us trust the other one.
+/// A reader that swaps the buffer it was lent must not make the adapter trust the other one.
 #[test]
 #[should_panic(expected = "replaced the buffer by another one")]
 fn a_swapped_buffer_is_noticed() {

@@ -27,7 +27,7 @@ enum Version {
     Http2,
 }
 
-/// Answers with what was sent, backwards. Some answers take longer than others.
+/// Answers with the body of the request, reversed. Some answers take longer than others.
 async fn backwards(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, hyper::Error> {
     let mut body = request.into_body().collect().await?.to_bytes().to_vec();
     body.reverse();
@@ -40,7 +40,7 @@ async fn serve(version: Version) {
     loop {
         let (stream, _) = listener.accept().await.unwrap();
         let (io, service) = (Io::new(stream), service_fn(backwards));
-        // Without the date: it is that of the machine, and differs from run to run.
+        // Without the date header: it has the machine's time, which differs from run to run.
         wakeful::spawn(async move {
             let served = match version {
                 Version::Http1 => {
@@ -128,7 +128,7 @@ async fn talk(sim: Sim, version: Version) {
     assert!(began.elapsed() > ms(4 * LATENCY_MS), "it crosses the network");
 }
 
-/// Returns the hash of a run, which has to pass.
+/// Returns the hash of a run. Panics if the run fails.
 fn hash(seed: u64, version: Version) -> u64 {
     let outcome = Simulation::new(seed).run(move |sim| talk(sim, version));
     let hash = outcome.hash();

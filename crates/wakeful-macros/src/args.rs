@@ -31,7 +31,7 @@ pub(crate) enum TargetCrate {
 }
 
 impl Entry {
-    /// Returns the attribute as the user writes it.
+    /// Returns the attribute in the form in which the user writes it.
     pub(crate) fn name(self) -> &'static str {
         match (self.target, self.kind) {
             (TargetCrate::Wakeful, Kind::Main) => "wakeful::main",

@@ -26,7 +26,7 @@ const BODY: &str = r#"
     runtime.block_on(body)
 "#;
 
-/// The first statement of the future. It never runs, but it tells the compiler the type of
+/// The first statement of the future. It never runs, but it gives the compiler the type of
 /// `return`, `?` and the last expression before it reads them.
 const OUTPUT_HINT: &str = r#"
     #[allow(
@@ -73,7 +73,7 @@ pub(crate) fn expand(entry: Entry, args: TokenStream, item: TokenStream) -> Toke
     expansion
 }
 
-/// The body of a test in a simulation. The function itself stays as it is, inside of the new one.
+/// The body of a test in a simulation. The original function is kept unchanged, inside the new one.
 const SIM_BODY: &str = r#"
     FUNCTION
     CRATE::sim::run_test(

@@ -1,8 +1,8 @@
-//! Keeps the fields of open spans as text, and notes which spans a task enters.
+//! Stores the fields of open spans as text, and records which spans a task enters.
 //!
-//! tracing passes the fields of a span to the subscriber and keeps none. [`SpanFields`] stands before the subscriber
-//! and keeps a [`Record`] for each open span. A thread that polls a task has its [`Entered`] list in thread-local
-//! memory, to which a span is added when it is entered.
+//! tracing passes the fields of a span to the subscriber and does not store them. [`SpanFields`] wraps the subscriber
+//! and keeps a [`Record`] for each open span. A thread that polls a task has the task's [`Entered`] list in
+//! thread-local memory. Entering a span adds it to that list.
 
 use std::any::TypeId;
 use std::cell::RefCell;
@@ -17,10 +17,10 @@ use tracing::subscriber::{Interest, Subscriber};
 use tracing::{Dispatch, Event, Metadata, Span};
 use tracing_core::span::Current;
 
-/// A subscriber that keeps the fields of open spans for dumps, and passes all calls to another one.
+/// A subscriber that stores the fields of open spans for dumps, and forwards all calls to another subscriber.
 ///
-/// It is the outermost subscriber: layers are added to the inner one. A span costs an entry in a table while it is open.
-/// Entering a span in a task costs a look-up in that table.
+/// Install it as the outermost subscriber, and add layers to the inner one. An open span takes an entry in a table.
+/// Entering a span in a task takes a look-up in that table.
 ///
 /// # Examples
 ///
@@ -47,7 +47,7 @@ impl<S: Subscriber> SpanFields<S> {
 
 const SHARDS: usize = 32;
 
-/// The records of all open spans, by id. Several locks, so that threads seldom wait for each other.
+/// The records of all open spans, by id, behind several locks so that threads seldom wait for each other.
 #[derive(Default)]
 struct Store {
     shards: [Mutex<HashMap<u64, Arc<Record>>>; SHARDS],
@@ -78,7 +78,7 @@ pub(crate) fn find_record(dispatch: &Dispatch, id: &Id) -> Option<Arc<Record>> {
 /// The name and fields of a span, and the span around it.
 pub(crate) struct Record {
     name: &'static str,
-    /// As in `id=7 path="/"`.
+    /// The fields as text, such as `id=7 path="/"`.
     fields: Mutex<String>,
     parent: Option<Arc<Record>>,
     is_open: AtomicBool,
@@ -109,7 +109,7 @@ impl Visit for Append<'_> {
 #[derive(Default)]
 pub(crate) struct Entered(Mutex<Vec<Arc<Record>>>);
 
-/// A task remembers no more than this many spans of a poll. The first is the inherited one.
+/// The maximum number of spans that a task records in a poll. The first one is the inherited span.
 const MOST: usize = 32;
 
 thread_local! {
@@ -120,7 +120,7 @@ thread_local! {
 impl Entered {
     /// Begins a poll of the task on this thread, in a span that [`end`](Self::end) returns.
     ///
-    /// Returns false if the thread ends: it drops its thread-locals, and can remember no poll.
+    /// Returns false if the thread is exiting: its thread-locals are gone, so it cannot record a poll.
     pub(crate) fn begin(this: &Arc<Self>, span: Option<Span>) -> bool {
         let before = std::mem::take(&mut *lock(&this.0));
         drop(before);
@@ -224,7 +224,7 @@ impl<S: Subscriber> Subscriber for SpanFields<S> {
 
     fn enter(&self, span: &Id) {
         self.inner.enter(span);
-        // At the end of a thread there is no list.
+        // A thread that is exiting has no list.
         let polled =
             POLLED.try_with(|polled| polled.borrow().last().map(|(entered, _)| entered.clone()));
         if let Ok(Some(entered)) = polled
@@ -261,14 +261,14 @@ impl<S: Subscriber> Subscriber for SpanFields<S> {
         self.inner.current_span()
     }
 
-    // SAFETY: each pointer is that of a value of the asked type, which lives as long as `self`.
+    // SAFETY: each pointer is to a value of the requested type, which lives as long as `self`.
     unsafe fn downcast_raw(&self, id: TypeId) -> Option<*const ()> {
         if id == TypeId::of::<Self>() {
             Some(std::ptr::from_ref(self).cast())
         } else if id == TypeId::of::<Store>() {
             Some(std::ptr::from_ref(&self.store).cast())
         } else {
-            // SAFETY: the caller's contract is that of the inner subscriber.
+            // SAFETY: the caller upholds the same contract for the inner subscriber.
             unsafe { self.inner.downcast_raw(id) }
         }
     }

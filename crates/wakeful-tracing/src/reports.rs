@@ -1,4 +1,4 @@
-//! Reports as events of tracing and as records of `log`.
+//! Emits reports as tracing events and as records of `log`.
 
 use crate::TaskSpan;
 use tracing::span::Id;
@@ -8,10 +8,10 @@ use wakeful::inspect::{Certainty, Report};
 ///
 /// Pass it to [`Builder::on_report`](wakeful::runtime::Builder::on_report). The target of the event is `wakeful`. Its
 /// level is `ERROR` for a proven report and `WARN` for a suspected one. Its message is the text of the report. If the
-/// first task of the report has [inherited a span](crate::inherit_span), the event is in that span. If that task has ended,
-/// and its span with it, the event is in no span.
+/// first task of the report has [inherited a span](crate::inherit_span), the event is in that span. If that task has ended
+/// and its span is closed, the event is in no span.
 ///
-/// - `task` has all tasks of the report, as in `task 3 "mailer" [request{id=7}]`.
+/// - `task` lists all tasks of the report, as in `task 3 "mailer" [request{id=7}]`.
 /// - `site` is the main site of the report, as `file:line:column`.
 /// - `task`, `site` and `runtime` are left out if the report has none.
 ///
@@ -32,7 +32,7 @@ pub fn emit_report(report: &Report) {
     let tasks = report.tasks();
     let data = tasks.first().and_then(|task| task.data::<TaskSpan>());
     match data.and_then(|data| data.span()) {
-        // The subscriber of the span, because the id means nothing to another one.
+        // Uses the subscriber of the span, because the id has no meaning to another one.
         Some(span) => {
             let emitted = span.with_subscriber(|(id, dispatch)| {
                 tracing::dispatcher::with_default(dispatch, || {
@@ -41,7 +41,7 @@ pub fn emit_report(report: &Report) {
             });
             debug_assert!(emitted.is_some(), "a span that is not none has a subscriber");
         }
-        // Not the span of the code that finds a panic, for example that of another request.
+        // Not the current span: the code that finds a panic may be in the span of another request.
         None if data.is_some_and(|data| data.metadata().is_some()) => event(report, Parent::None),
         None => event(report, Parent::Current),
     }
@@ -97,8 +97,8 @@ fn tasks(report: &Report) -> Option<String> {
 /// Writes a report as a record of the `log` crate.
 ///
 /// Pass it to [`Builder::on_report`](wakeful::runtime::Builder::on_report). The target of the record is `wakeful`. Its
-/// level is `Error` for a proven report and `Warn` for a suspected one. The text of the report has its kind, tasks and
-/// sites.
+/// level is `Error` for a proven report and `Warn` for a suspected one. Its text includes the kind, tasks and sites of the
+/// report.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! The data of a task: the span that it inherits, and the spans that it has entered.
+//! The data of a task: the span that it inherits, and the spans that it enters.
 
 use crate::fields::{Entered, Record, find_record};
 use std::fmt;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tracing::{Metadata, Span};
 use wakeful::runtime::{SpawnMeta, TaskData};
 
-/// Makes a spawned task run inside of the span that is current where it is spawned.
+/// Makes a task run in the span that is current when the task is spawned.
 ///
 /// Pass it to [`Builder::on_spawn`](wakeful::runtime::Builder::on_spawn). Dumps, reports and the live page show the
 /// span, as with [`show_span`].
@@ -28,10 +28,10 @@ pub fn inherit_span(task: &mut SpawnMeta<'_>) {
     attach(task, Span::current());
 }
 
-/// Makes dumps, reports and the live page show the span that a task is in. The task inherits none.
+/// Makes dumps, reports and the live page show the span that a task has entered. The task inherits no span.
 ///
-/// Pass it to [`Builder::on_spawn`](wakeful::runtime::Builder::on_spawn). It needs the subscriber to be wrapped in
-/// [`SpanFields`](crate::SpanFields), which sees the spans that a task enters.
+/// Pass it to [`Builder::on_spawn`](wakeful::runtime::Builder::on_spawn). Wrap the subscriber in
+/// [`SpanFields`](crate::SpanFields), which records the spans that a task enters; without it, no span is shown.
 ///
 /// # Examples
 ///
@@ -64,11 +64,12 @@ fn attach(task: &mut SpawnMeta<'_>, span: Span) {
 
 /// The span of a task, which [`TaskInfo::data`](wakeful::inspect::TaskInfo::data) returns.
 ///
-/// Its `Display` names the span that the task entered last in its latest poll and that is still open. The spans around
-/// it come first: `server:request{id=7}`. If there is none, it names the inherited span. Without
-/// [`SpanFields`](crate::SpanFields) it is the name of the inherited span.
+/// Its `Display` shows, of the spans that the task entered in its latest poll, the last one that is still open, after the
+/// spans around it: `server:request{id=7}`. If there is none, it shows the inherited span. Without
+/// [`SpanFields`](crate::SpanFields), it shows the name of the inherited span.
 ///
-/// It is made for one task. If a hook attaches it to several, they run in the span until the first of them ends.
+/// A `TaskSpan` belongs to one task. If a hook attaches it to several tasks, they run in the span until the first of them
+/// ends.
 ///
 /// # Examples
 ///
@@ -87,7 +88,7 @@ fn attach(task: &mut SpawnMeta<'_>, span: Span) {
 /// ```
 pub struct TaskSpan {
     metadata: Option<&'static Metadata<'static>>,
-    /// Name and fields of the inherited span, also when it is closed.
+    /// Name and fields of the inherited span, also after it is closed.
     record: Option<Arc<Record>>,
     /// Keeps the inherited span open. Taken when the task ends.
     span: Mutex<Option<Span>>,
@@ -115,8 +116,8 @@ impl TaskSpan {
 
 impl TaskData for TaskSpan {
     fn enter(&self) {
-        // The clone keeps the span open to the end of this poll. A task that shares this data may end
-        // before, and its end closes the span.
+        // The clone keeps the span open until the end of this poll. A task that shares this data may end
+        // earlier, which closes the span.
         let span = self.span();
         if Entered::begin(&self.entered, span.clone())
             && let Some(span) = span

@@ -1,4 +1,4 @@
-//! Spans follow spawns, never cross, are left on every path, and are shown in dumps.
+//! Spans follow spawns, never cross, are exited on every path, and are shown in dumps.
 
 use std::future::pending;
 use std::panic::resume_unwind;
@@ -68,7 +68,7 @@ fn every_kind_of_task_runs_in_the_span_of_its_spawn() {
     }
 }
 
-/// Checks that the innermost span is that of the request.
+/// Checks that the innermost span belongs to the request.
 fn check(request: usize, name: &str) {
     let span = Span::current();
     assert_eq!(span.metadata().map(|it| it.name()), Some(name), "request {request}");
@@ -87,7 +87,7 @@ fn the_spans_of_ten_thousand_concurrent_requests_never_cross() {
                 let handle = async move {
                     check(request, "request");
                     arrived.fetch_add(1, Relaxed);
-                    // No request goes on before all have begun.
+                    // No request continues before all have begun.
                     while arrived.load(Relaxed) < REQUESTS {
                         yield_now().await;
                     }
@@ -249,7 +249,7 @@ fn a_span_that_is_only_shown_is_not_inherited() {
     }
 }
 
-/// A hook may give the data of a task to its children. They leave the span when the first of the tasks ends.
+/// A hook may share the data of a task with its children. They lose the span when the first of the tasks ends.
 #[test]
 fn a_shared_span_is_not_entered_after_it_was_closed() {
     let seen = Arc::new(Mutex::new(Vec::new()));

@@ -1,7 +1,7 @@
 //! Finds the live pages of the user's processes.
 //!
-//! A process with a page writes its URL to a file that is named by its process id. Only the user
-//! can read the folder. `wakeful::inspect::page` documents that folder.
+//! A process with a page writes its URL to a file named after its process id, in a folder that only
+//! the user can read. `wakeful::inspect::page` documents that folder.
 
 use super::client::PageUrl;
 use std::fs;
@@ -44,7 +44,7 @@ pub fn all(folder: &Path) -> Vec<Advertised> {
         let Some(pid) = pid.filter(|pid| Path::new(&format!("/proc/{pid}")).exists()) else {
             continue;
         };
-        // A file that is being written has no whole URL yet.
+        // A file that is being written has no complete URL yet.
         let url = fs::read_to_string(file.path()).ok().and_then(|url| PageUrl::parse(&url).ok());
         all.extend(url.map(|url| Advertised { pid, url }));
     }

@@ -1,15 +1,15 @@
 //! `--page`: opens the live page of a program in the browser, once the program serves it.
 //!
-//! The program tells its URL in the folder of [`super::advertised`]. A watcher looks there
-//! for a descendant of the process that `cargo wakeful` starts. For `test` and `bench`, that is cargo,
-//! and the watcher is a thread. `run` replaces this process by the program, so the watcher is another
-//! process, which the program does not have as its child.
+//! The program writes its URL to the folder of [`super::advertised`]. A watcher looks there for a
+//! descendant of the process that `cargo wakeful` starts. For `test` and `bench`, that process is cargo,
+//! and the watcher is a thread. `run` replaces this process with the program, so the watcher is another
+//! process, which must not be a child of the program.
 //!
 //! The URL has a code in place of the token, because other users can see the arguments of a browser. The
 //! page accepts the code once, from a process of the same user.
 //!
-//! Without a display or `xdg-open`, the URL that the program prints has to do. A run never fails because
-//! no browser opens.
+//! Without a display or `xdg-open`, the program only prints its URL. A run never fails because no
+//! browser opens.
 
 use super::advertised::{self, Advertised};
 use std::fs;
@@ -23,7 +23,7 @@ use std::time::Duration;
 const VARIABLE: &str = "WAKEFUL_PAGE";
 /// The internal command of the watcher for `run`.
 pub const WATCH_COMMAND: &str = "watch-page";
-/// The time between two looks at the folder.
+/// The time between two scans of the folder.
 const STEP: Duration = Duration::from_millis(100);
 
 /// Turns the page of a command on, unless the user has set the variable.
@@ -55,7 +55,7 @@ pub fn watch_command(arguments: &[String]) {
     let Some(root) = arguments.first().and_then(|pid| pid.parse().ok()) else { return };
     match (arguments.get(1), std::env::current_exe()) {
         (Some(_), Ok(program)) => {
-            // Its parent ends at once, so the program gets no child that it does not know.
+            // Its parent ends at once, so the program gets no child that it did not start.
             let mut watcher = Command::new(program);
             watcher.args([WATCH_COMMAND, &arguments[0]]);
             let _ = quiet(&mut watcher).spawn(); // the program runs without a browser
@@ -92,7 +92,7 @@ fn open_page_of(root: u32) {
     }
 }
 
-/// Returns whether the page belongs to the process: the file may be of an earlier one with its id.
+/// Returns whether the page belongs to the process: an earlier process with its id may have left the file.
 fn is_served(page: &Advertised) -> bool {
     page.url.get("overview").is_ok_and(|overview| overview["process"]["pid"] == page.pid)
 }

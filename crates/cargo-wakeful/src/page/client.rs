@@ -9,12 +9,12 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a connection, or a part of an answer, may take.
+/// The time limit of a connection, and of each part of an answer.
 const LIMIT: Duration = Duration::from_secs(5);
-/// The most bytes of an answer. An answer of the page has at most 500 rows.
+/// The maximum size of an answer in bytes. An answer of the page has at most 500 rows.
 const MAX_ANSWER: u64 = 32 << 20;
 
-/// The URL of a live page: where it listens, and its token.
+/// The URL of a live page: the address on which it listens, and its token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageUrl {
     server: Server,
@@ -31,7 +31,7 @@ enum Server {
 }
 
 impl PageUrl {
-    /// Parses what the program prints: `http://127.0.0.1:7000/?token=…` or `unix:/path (path /?token=…)`.
+    /// Parses the URL that the program prints: `http://127.0.0.1:7000/?token=…` or `unix:/path (path /?token=…)`.
     ///
     /// The file of a process has a second line, `http://127.0.0.1:7000/?code=…`, for a browser.
     pub fn parse(text: &str) -> Result<Self, Failure> {
@@ -141,7 +141,7 @@ fn transfer(mut stream: impl Read + Write, request: &str) -> io::Result<Vec<u8>>
     Ok(answer)
 }
 
-/// Returns the 128 bits at the start of a text. Fewer are the beginning of a file that is being written.
+/// Returns the 128 bits at the start of a text, or `None` if it has fewer: the file is being written.
 fn secret(text: &str) -> Option<String> {
     let digits: String = text.chars().take_while(char::is_ascii_hexdigit).collect();
     (digits.len() == 32).then_some(digits)

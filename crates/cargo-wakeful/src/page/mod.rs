@@ -1,4 +1,4 @@
-//! The live page of a program: where it is, and requests to it.
+//! The live page of a program: finds it, requests it and opens it.
 //!
 //! - `advertised`: finds the pages of the user's processes.
 //! - `client`: sends requests to a page.

@@ -1,4 +1,4 @@
-//! What is shown of one task or one finding: lines, some of which lead to a task.
+//! The details of one task or one finding, as lines. Some lines link to a task.
 
 use super::format::{count, duration};
 use super::model::{self, Finding, Group, Task, TaskRef, list, text};
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Details {
     /// The task; `None` if it has ended.
     pub task: Option<Task>,
-    /// How a task that is not found has ended.
+    /// How the task has ended, if it is not found.
     ended: String,
     children: Vec<TaskRef>,
     findings: Vec<Finding>,
@@ -22,7 +22,7 @@ pub struct Details {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line {
     pub text: String,
-    /// The task that this line leads to.
+    /// The task that this line links to.
     pub link: Option<TaskRef>,
     pub is_heading: bool,
 }
@@ -184,7 +184,7 @@ fn group_lines(group: &Group) -> Vec<Line> {
     ))]
 }
 
-/// Which task waits for which resource, and which task holds that.
+/// The graph of tasks, the resources that they wait for, and the tasks that hold those.
 #[derive(Clone, Debug, Default)]
 struct Graph {
     /// The label of each node, and its task.

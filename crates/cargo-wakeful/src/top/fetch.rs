@@ -8,10 +8,10 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
-/// The time between two requests for the same.
+/// The time between two requests for the same state.
 const STEP: Duration = Duration::from_secs(1);
 
-/// What to request, beside the overview.
+/// The part of the state to request, in addition to the overview.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     Overview,
@@ -34,7 +34,7 @@ pub enum Answer {
     Task(Box<Details>),
 }
 
-/// A request and what came of it.
+/// A request and its result.
 #[derive(Debug)]
 pub struct Update {
     pub request: Request,
@@ -60,15 +60,15 @@ pub fn fetch(page: &PageUrl, request: &Request) -> Result<(Overview, Answer), Fa
     Ok((overview, answer))
 }
 
-/// What the thread shall do.
+/// An instruction to the thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
     pub request: Request,
-    /// Request it once, and not again and again.
+    /// Request it only once.
     pub is_paused: bool,
 }
 
-/// Starts a thread that requests what was ordered last, once a second. It ends with the sender.
+/// Starts a thread that executes the latest order once a second. The thread ends when the sender is dropped.
 pub fn start(page: PageUrl, first: Order) -> (Sender<Order>, Receiver<Update>) {
     let (orders, inbox) = mpsc::channel();
     let (outbox, updates) = mpsc::channel();

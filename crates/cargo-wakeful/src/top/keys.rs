@@ -1,9 +1,9 @@
-//! What each key does.
+//! The effect of each key.
 
 use super::state::{Pane, State};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// The help: keys, and what they do.
+/// The help: keys and their effects.
 pub const HELP: &[(&str, &str)] = &[
     ("1 2 3 4, Tab", "now, tasks, groups, workers"),
     ("j k, arrows", "move"),

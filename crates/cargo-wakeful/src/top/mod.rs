@@ -2,7 +2,7 @@
 //!
 //! - `fetch`: a thread that requests the state from the page, once a second.
 //! - `model`, `details`: the answers as types.
-//! - `state`: what the user looks at.
+//! - `state`: what is visible, and the position of the cursor.
 //! - `keys`: changes the state.
 //! - `view`, `format`: draws it.
 //! - `once`: plain text instead.
@@ -28,7 +28,7 @@ use std::io::{IsTerminal, stdin, stdout};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// The longest time until a new answer is drawn.
+/// The maximum time until a new answer is drawn.
 const FRAME: Duration = Duration::from_millis(50);
 
 /// The environment variable that names the page if no argument does. Unlike an argument, other users of the
@@ -88,7 +88,7 @@ pub fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the page that the argument names, or the only page there is.
+/// Returns the page that the argument names, or the only existing page.
 fn choose(argument: Option<&str>, mut pages: Vec<Advertised>) -> Result<PageUrl, Failure> {
     const HINT: &str = "start the program with WAKEFUL_PAGE=1 or by `cargo wakeful run --page`";
     match argument.map(|argument| (argument, argument.parse::<u32>())) {

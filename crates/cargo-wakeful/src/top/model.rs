@@ -1,4 +1,4 @@
-//! What the API of the live page answers, as types.
+//! The answers of the live page's API, as types.
 //!
 //! Every text comes from the inspected program, so [`clean`] removes control characters when it is read.
 //! A field that is missing reads as zero or empty: the program may have another version of wakeful.
@@ -22,7 +22,7 @@ pub struct Overview {
     pub groups_total: u64,
 }
 
-/// How the program is, in a word.
+/// The state of the program, in a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Level {
     #[default]
@@ -41,7 +41,7 @@ impl Level {
     }
 }
 
-/// A task as other objects name it.
+/// A reference to a task from another object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskRef {
     pub runtime: u64,
@@ -107,7 +107,7 @@ pub struct Group {
     pub wait_p99_ms: Option<f64>,
     /// Kinds of waits, and how many tasks are in each.
     pub waits: Vec<(String, u64)>,
-    /// How many were alive in each second of the last minute.
+    /// The number of live tasks in each second of the last minute.
     pub history: Vec<u64>,
 }
 
@@ -132,11 +132,11 @@ pub struct Wait {
     pub kind: String,
     pub phrase: String,
     pub resource: String,
-    /// What the site is, such as `awaited at`.
+    /// The label of the site, such as `awaited at`.
     pub site_label: String,
     pub site: String,
     pub duration_ms: f64,
-    /// The wait has ended; the task has not waited since.
+    /// Whether the wait has ended, and the task has not waited since.
     pub is_earlier: bool,
     pub holders: Vec<Holder>,
     pub has_other_holders: bool,
@@ -151,9 +151,9 @@ pub struct Holder {
 /// The answer to `tasks` or `groups`: some rows of a list.
 #[derive(Clone, Debug, Default)]
 pub struct Rows<T> {
-    /// How many there are without the filter.
+    /// The number of rows without the filter.
     pub total: usize,
-    /// How many pass the filter.
+    /// The number of rows that pass the filter.
     pub matched: usize,
     /// The position of the first of `rows`.
     pub offset: usize,
@@ -237,7 +237,7 @@ impl Finding {
         }
     }
 
-    /// Returns whether both say that the same happened to the same tasks, maybe at different times.
+    /// Returns whether both findings describe the same problem of the same tasks, maybe at different times.
     pub fn is_same(&self, other: &Self) -> bool {
         self.kind == other.kind && self.tasks == other.tasks
     }

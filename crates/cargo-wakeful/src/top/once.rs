@@ -7,7 +7,7 @@ use crate::Failure;
 use crate::page::client::PageUrl;
 use std::fmt::Write;
 
-/// How many tasks are listed: those that wait longest.
+/// The number of listed tasks. The tasks that wait longest are listed.
 const TASKS: usize = 20;
 
 /// Requests the state once and returns it as text.

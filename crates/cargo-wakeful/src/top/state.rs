@@ -1,4 +1,4 @@
-//! What the user looks at: pane, cursor, order, filter, and the opened tasks and findings.
+//! The state of the screen: pane, cursor, order, filter, and the opened tasks and findings.
 //!
 //! Keys change this state ([`keys`](super::keys)), answers of the page fill it ([`State::apply`]), and
 //! [`view`](super::view) draws it.
@@ -12,7 +12,7 @@ use std::ops::Range;
 /// The rows of tasks that one request asks for, and the step in which this window moves.
 const TASK_WINDOW: usize = 300;
 const TASK_STEP: usize = 100;
-/// The most groups that are shown: the most rows of an answer.
+/// The maximum number of groups that are shown, which is the maximum number of rows of an answer.
 const MAX_GROUPS: usize = 500;
 
 /// Columns by which the page can sort, and whether the natural order is ascending.
@@ -76,7 +76,7 @@ impl Cursor {
     }
 }
 
-/// How a list is sorted and filtered.
+/// The order and the filter of a list.
 #[derive(Clone, Debug, Default)]
 pub struct ListSettings {
     /// The index in the orders of the list.
@@ -141,14 +141,14 @@ pub struct State {
     /// The spawn site whose tasks are shown; all if empty.
     pub site: String,
     pub opened: Vec<Opened>,
-    /// The user types a filter.
+    /// Whether the user is typing a filter.
     pub is_typing: bool,
     pub is_paused: bool,
     pub shows_help: bool,
     /// Why the last request failed.
     pub lost: Option<String>,
     pub is_done: bool,
-    /// The next answer is of the same list, so the cursor stays on the same task or group.
+    /// Whether the next answer is for the same list, so that the cursor stays on the same task or group.
     keeps_row: bool,
 }
 
@@ -174,7 +174,7 @@ impl State {
         }
     }
 
-    /// Returns what to request from the page, for what is visible.
+    /// Returns the request for the visible part of the state.
     pub fn request(&self) -> Request {
         if let Some(Opened { what: Subject::Task(task, _), .. }) = self.opened.last() {
             return Request::Task { runtime: task.runtime, key: task.key.clone() };
@@ -198,7 +198,7 @@ impl State {
         }
     }
 
-    /// Takes an answer of the page over. The cursor stays on the same task or group.
+    /// Applies an answer of the page. The cursor stays on the same task or group.
     pub fn apply(&mut self, update: Update) {
         let (overview, answer) = match update.result {
             Ok(answers) => answers,
@@ -217,7 +217,7 @@ impl State {
         }
         self.overview = Some(overview);
         if update.request != self.request() {
-            return; // The user has gone on meanwhile.
+            return; // The user has changed the view since the request.
         }
         match answer {
             Answer::Overview => return,
@@ -252,7 +252,7 @@ impl State {
         self.keeps_row = true;
     }
 
-    /// Moves the cursor to the first row of a list that was sorted or filtered anew.
+    /// Moves the cursor to the first row, after the list was sorted or filtered in a new way.
     fn reset_cursor(&mut self) {
         self.keeps_row = false;
         *self.cursor_mut() = Cursor::default();
@@ -272,7 +272,7 @@ impl State {
         }
     }
 
-    /// Returns how many rows the cursor can be on.
+    /// Returns the number of rows that the cursor can be on.
     pub fn len(&self) -> usize {
         if let Some(opened) = self.opened.last() {
             return opened.what.lines().len();
@@ -302,14 +302,14 @@ impl State {
         self.pane = pane;
     }
 
-    /// Shows the next pane, or with -1 the one before.
+    /// Shows the next pane, or with -1 the previous one.
     pub fn step_pane(&mut self, step: isize) {
         let count = Pane::ALL.len() as isize;
         let next = (self.pane as isize + step).rem_euclid(count);
         self.show(Pane::ALL[next as usize]);
     }
 
-    /// Opens what the cursor is on.
+    /// Opens the item under the cursor.
     pub fn open(&mut self) {
         let at = self.cursor().at;
         let link = match self.opened.last() {
@@ -351,7 +351,7 @@ impl State {
         }
     }
 
-    /// Goes back: closes the help or what was opened last, or removes the filter.
+    /// Goes back: closes the help or the last opened item, or removes the filter.
     pub fn back(&mut self) {
         if self.shows_help {
             self.shows_help = false;
@@ -383,7 +383,7 @@ impl State {
         }
     }
 
-    /// Begins to type a filter. Panes without one give way to the tasks.
+    /// Begins to type a filter. A pane without a filter is replaced with the tasks.
     pub fn begin_filter(&mut self) {
         if !self.opened.is_empty() || !matches!(self.pane, Pane::Tasks | Pane::Groups) {
             self.show(Pane::Tasks);

@@ -92,7 +92,7 @@ fn footer(state: &State) -> Line<'static> {
     Line::from(vec![Span::styled(paused, SELECTED), Span::raw(keys)])
 }
 
-/// Draws lines. `selected` are the lines of the row with the cursor.
+/// Draws lines. `selected` is the range of lines of the row with the cursor.
 fn scroll(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -340,7 +340,7 @@ fn table<const N: usize>(
     frame.render_widget(Table::new(rows, widths).header(head).column_spacing(1), area);
 }
 
-/// Cuts the beginning of a site that is too long: the line at its end says more than the folder.
+/// Cuts the beginning of a site that is too long, because the line at its end matters more than the folder.
 fn keep_end(text: String, width: usize) -> String {
     let excess = text.chars().count().saturating_sub(width);
     if excess == 0 { text } else { "…".chars().chain(text.chars().skip(excess + 1)).collect() }

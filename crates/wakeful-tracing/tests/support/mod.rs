@@ -1,4 +1,4 @@
-//! A subscriber that remembers every event with the spans around it, and every span that was closed.
+//! A subscriber that records every event with the spans around it, and every closed span.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 use std::collections::BTreeMap;
@@ -54,7 +54,7 @@ pub fn reports() -> Vec<Seen> {
     lock(&EVENTS).iter().filter(|event| event.target == "wakeful").cloned().collect()
 }
 
-/// Returns how many spans with this `id` were closed.
+/// Returns the number of closed spans with this `id`.
 pub fn closed(id: &str) -> usize {
     lock(&CLOSED).iter().filter(|(_, own)| own.as_deref() == Some(id)).count()
 }
@@ -113,7 +113,7 @@ pub fn init() {
     });
 }
 
-/// A runtime of each flavor, and one with a single worker.
+/// Returns builders for a runtime of each flavor, and for one with a single worker.
 pub fn builders() -> [Builder; 3] {
     init();
     let (mut one, mut several) = (Builder::new_multi_thread(), Builder::new_multi_thread());
