@@ -231,7 +231,7 @@ fn the_slowest_clock_and_the_farthest_deadline_end() {
 
 #[test]
 fn steps_that_do_not_move_the_time_are_a_livelock() {
-    fails(FailureKind::Livelock, "without a step of the time", |sim| async move {
+    fails(FailureKind::Livelock, "without progress of simulated time", |sim| async move {
         let host = sim.host("h", || async {});
         loop {
             host.pause(Duration::ZERO);

@@ -159,7 +159,7 @@ fn a_loop_that_only_yields_is_a_livelock() {
         }
     });
     assert_eq!(outcome.failure(), Some(FailureKind::Livelock));
-    all_contain(&[outcome.to_string()], &["100000 polls without a step of the time"]);
+    all_contain(&[outcome.to_string()], &["100000 polls without progress of simulated time"]);
 }
 
 #[test]

@@ -208,7 +208,7 @@ fn two_hosts_cannot_have_one_name() {
         sim.host("h", || async {});
         sim.host("h", || async {});
     });
-    assert!(outcome.to_string().contains("there is a host of the name"), "{outcome}");
+    assert!(outcome.to_string().contains("already has a host named"), "{outcome}");
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn the_log_has_a_line_for_each_message_in_order() {
     let file = File::new("log");
     Simulation::new(1).fifo().timeline(&file.0).run(talk).unwrap();
     let log = file.log();
-    let passages: Vec<_> = log
+    let fates: Vec<_> = log
         .lines()
         .filter(|line| line.contains("main -> server"))
         .filter_map(|line| line.split("  ").last())
@@ -120,7 +120,7 @@ fn the_log_has_a_line_for_each_message_in_order() {
         ("sent", "1 byte"),
         ("lost", "1 byte"),
     ];
-    assert_eq!(passages[..6], expected, "{log}");
+    assert_eq!(fates[..6], expected, "{log}");
     assert!(log.contains("server -> main  stalled: tcp 1,"), "{log}");
     assert!(log.contains("server -> main  sent: tcp 1, 10.0.0.2:80 -> 10.0.0.1:"), "{log}");
 }

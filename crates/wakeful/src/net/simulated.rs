@@ -106,8 +106,7 @@ pub(super) fn lookup(name: &str, port: Option<u16>) -> Option<io::Result<SocketA
         };
         find(host, name).map(|ip| SocketAddr::new(ip, port)).ok_or_else(|| {
             io::Error::other(format!(
-                "failed to lookup address information: the simulation has no host of the name \
-                 {name:?}"
+                "failed to lookup address information: the simulation has no host named {name:?}"
             ))
         })
     })
@@ -126,5 +125,5 @@ fn find(host: &SimulatedHost, name: &str) -> Option<net::IpAddr> {
     if name == "localhost" {
         return Some(net::Ipv4Addr::LOCALHOST.into());
     }
-    host.world.host_of_name(name).map(|found| crate::sim::network::ip_of(found).into())
+    host.world.host_named(name).map(|found| crate::sim::network::ip_of(found).into())
 }

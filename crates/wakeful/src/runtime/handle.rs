@@ -196,8 +196,8 @@ impl Handle {
                 if scheduler.base.config.env.simulated.is_some() {
                     panic!(
                         "`Handle::block_on` was called on a simulated runtime, which runs only in \
-                         `Runtime::block_on`: when another thread is woken is not decided by the \
-                         seed. Spawn the future instead."
+                         `Runtime::block_on`: the seed does not decide when another thread is \
+                         woken. Spawn the future instead."
                     );
                 }
                 scheduler.base.block_on(future, BlockOnVia::Handle, BlockOnGuard::park)

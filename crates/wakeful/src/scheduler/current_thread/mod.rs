@@ -395,7 +395,7 @@ impl CurrentThread {
             return;
         }
         if let Some(host) = &self.base.config.env.simulated {
-            return host.world.note_first_timer(host.id);
+            return host.world.record_first_timer(host.id);
         }
         if let Some(holder) = &*self.holder.lock() {
             holder.unpark();

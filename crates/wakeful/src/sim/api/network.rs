@@ -107,8 +107,8 @@ impl Named for Host {
 impl Named for str {
     #[track_caller]
     fn host_in(&self, network: &Network) -> Host {
-        let Some(id) = network.world.host_of_name(self) else {
-            panic!("the simulation has no host of the name {self:?}")
+        let Some(id) = network.world.host_named(self) else {
+            panic!("the simulation has no host named {self:?}")
         };
         Host { world: network.world.clone(), id }
     }

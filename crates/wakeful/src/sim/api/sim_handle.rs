@@ -193,7 +193,8 @@ impl Sim {
         site: &'static Location<'static>,
     ) -> Host {
         assert!(!name.trim().is_empty(), "a host needs a name");
-        assert!(self.world.host_of_name(&name).is_none(), "there is a host of the name {name:?}");
+        let is_free = self.world.host_named(&name).is_none();
+        assert!(is_free, "the simulation already has a host named {name:?}");
         let id = self.world.add_host(&name, Some(Program { start, site }));
         self.world.defer(move |world| world.start_host(id));
         Host { world: self.world.clone(), id }
@@ -232,7 +233,7 @@ impl Sim {
     /// outcome.unwrap();
     /// ```
     pub fn host_named(&self, name: &str) -> Option<Host> {
-        let id = self.world.host_of_name(name)?;
+        let id = self.world.host_named(name)?;
         Some(Host { world: self.world.clone(), id })
     }
 

@@ -79,7 +79,7 @@ impl Simulation {
             window: Some((0, KEPT_EVENTS)),
             blocked_after: Duration::from_secs(10),
             time_limit: Duration::from_secs(3600),
-            livelock_after: WorldSettings::MAX_POLLS_AT_ONCE,
+            livelock_after: WorldSettings::MAX_POLLS_PER_INSTANT,
             allows_observed_panics: false,
             timeline: None,
         }
@@ -292,7 +292,7 @@ impl Simulation {
             is_supervised: true,
             allows_observed_panics: self.allows_observed_panics,
             time_limit: self.time_limit,
-            max_polls_at_once: self.livelock_after,
+            max_polls_per_instant: self.livelock_after,
             window: self.window,
             ..WorldSettings::new(self.seed, self.strategy)
         };
@@ -344,8 +344,8 @@ where
     });
     let end = async {
         let ended = main.await;
-        world.calm_network();
-        poll_fn(|cx| world.poll_decided(cx.waker())).await;
+        world.disable_network_faults();
+        poll_fn(|cx| world.poll_eventually_settled(cx.waker())).await;
         ended
     };
     let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(end)));

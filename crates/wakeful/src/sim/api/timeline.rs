@@ -2,7 +2,7 @@
 
 use crate::inspect::{TraceEvent, write_trace};
 use crate::sim::hash::{Event, EventKind};
-use crate::sim::network::{LoggedMessage, Passage};
+use crate::sim::network::{LoggedMessage, MessageFate};
 use crate::sim::oracle::{ChoiceKind, HostId};
 use crate::sim::world::{RunResult, host_event_name};
 use std::fmt::Write;
@@ -91,11 +91,11 @@ fn draw(event: &Event, run: &RunResult) -> Option<Drawn> {
 /// Converts a message to its drawing, in the row of the host that notices it.
 fn draw_message(message: &LoggedMessage, run: &RunResult) -> Option<Drawn> {
     let (from, to) = message.route;
-    let (host, peer, word) = match message.passage {
-        Passage::Sent => (from, to, "to"),
-        Passage::Lost => (from, to, "lost, to"),
-        Passage::Stalled => (from, to, "stalled, to"),
-        Passage::Arrived => (to, from, "from"),
+    let (host, peer, word) = match message.fate {
+        MessageFate::Sent => (from, to, "to"),
+        MessageFate::Lost => (from, to, "lost, to"),
+        MessageFate::Stalled => (from, to, "stalled, to"),
+        MessageFate::Arrived => (to, from, "from"),
     };
     let name = format!("{word} {}: {}", run.hosts.get(peer.index())?, message.text);
     let event = TraceEvent { name, category: "message", at: Duration::ZERO, took: None };
@@ -108,16 +108,16 @@ fn message_log(run: &RunResult) -> String {
     for message in &run.messages {
         let (from, to) = message.route;
         let name = |host: HostId| run.hosts.get(host.index()).map_or("unknown", |name| name);
-        let passage = match message.passage {
-            Passage::Sent => "sent",
-            Passage::Arrived => "arrived",
-            Passage::Lost => "lost",
-            Passage::Stalled => "stalled",
+        let fate = match message.fate {
+            MessageFate::Sent => "sent",
+            MessageFate::Arrived => "arrived",
+            MessageFate::Lost => "lost",
+            MessageFate::Stalled => "stalled",
         };
         let seconds = Duration::from_nanos(message.at_ns).as_secs_f64();
         let _ = writeln!(
             text,
-            "{seconds:>16.9} s  {} -> {}  {passage}: {}",
+            "{seconds:>16.9} s  {} -> {}  {fate}: {}",
             name(from),
             name(to),
             message.text

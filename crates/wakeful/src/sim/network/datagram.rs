@@ -1,9 +1,9 @@
 //! UDP: datagrams that are lost, duplicated, reordered and truncated.
 
 use super::links::{Blocked, Route};
-use super::log::Passage;
+use super::log::MessageFate;
 use super::ports::{Destination, Protocol, destination};
-use super::state::{Address, Dice, Message, Net, SocketId, SocketState, source_ip};
+use super::state::{Address, Message, Net, NetworkOracle, SocketId, SocketState, source_ip};
 use super::stream::hash_of;
 use crate::driver::io_readiness::Readiness;
 use rustix::io::Errno;
@@ -85,7 +85,7 @@ impl Net {
         bytes: &[u8],
         target: Option<SocketAddrV4>,
         now_ns: u64,
-        dice: &mut dyn Dice,
+        oracle: &mut dyn NetworkOracle,
     ) -> Result<usize, Errno> {
         let socket = self.datagram_mut(id)?;
         if let Some(error) = socket.error.take() {
@@ -114,7 +114,7 @@ impl Net {
         let to = SocketAddrV4::new(to_ip, to.port());
         let datagram =
             Datagram { route: (host, there), sender: id, from, to, bytes: bytes.to_vec() };
-        self.dispatch_datagram(datagram, now_ns, dice);
+        self.dispatch_datagram(datagram, now_ns, oracle);
         Ok(bytes.len())
     }
 
@@ -123,10 +123,10 @@ impl Net {
         &mut self,
         datagram: Datagram,
         now_ns: u64,
-        dice: &mut dyn Dice,
+        oracle: &mut dyn NetworkOracle,
     ) {
         let route = datagram.route;
-        self.log_passage(Passage::Sent, &datagram);
+        self.log_fate(MessageFate::Sent, &datagram);
         if self.links.is_immediate(route) {
             return self.arrive_datagram(datagram);
         }
@@ -135,9 +135,9 @@ impl Net {
         }
         let len = datagram.bytes.len();
         let fragments = len.div_ceil(FRAGMENT).max(1);
-        let delays = self.links.datagram_delays(route, len, fragments, now_ns, dice);
+        let delays = self.links.datagram_delays(route, len, fragments, now_ns, oracle);
         let Some((last, others)) = delays.split_last() else {
-            return self.log_passage(Passage::Lost, &datagram);
+            return self.log_fate(MessageFate::Lost, &datagram);
         };
         for delay in others {
             self.send(*delay, route.0, Message::Datagram(datagram.clone()));
@@ -150,27 +150,27 @@ impl Net {
         &mut self,
         datagram: Datagram,
         now_ns: u64,
-        dice: &mut dyn Dice,
+        oracle: &mut dyn NetworkOracle,
     ) {
-        self.log_passage(Passage::Sent, &datagram);
+        self.log_fate(MessageFate::Sent, &datagram);
         let (route, len) = (datagram.route, datagram.bytes.len());
-        let delay = self.links.latency(route, len, now_ns, dice);
+        let delay = self.links.latency(route, len, now_ns, oracle);
         self.send(delay, route.0, Message::Datagram(datagram));
     }
 
     /// Loses a datagram in a partition, or keeps it until the end of a hold.
     fn obstruct(&mut self, datagram: Datagram) {
         if self.links.blocked(datagram.route) == Some(Blocked::Hold) {
-            self.log_passage(Passage::Stalled, &datagram);
+            self.log_fate(MessageFate::Stalled, &datagram);
             self.held.push(datagram);
         } else {
-            self.log_passage(Passage::Lost, &datagram);
+            self.log_fate(MessageFate::Lost, &datagram);
         }
     }
 
-    fn log_passage(&mut self, passage: Passage, datagram: &Datagram) {
+    fn log_fate(&mut self, fate: MessageFate, datagram: &Datagram) {
         let Datagram { route, from, to, ref bytes, .. } = *datagram;
-        self.log_datagram(passage, route, (from, to), bytes.len());
+        self.log_datagram(fate, route, (from, to), bytes.len());
     }
 
     /// Delivers a datagram to the socket that is bound to its address.
@@ -178,7 +178,7 @@ impl Net {
         if self.links.blocked(datagram.route).is_some() {
             return self.obstruct(datagram);
         }
-        self.log_passage(Passage::Arrived, &datagram);
+        self.log_fate(MessageFate::Arrived, &datagram);
         let Datagram { route, sender, from, to, bytes } = datagram;
         let found = self.ports.bound_to(route.1, Protocol::Udp, to).find(|id| {
             let state = self.sockets.get(id).map(|socket| &socket.state);

@@ -3,7 +3,7 @@
 use super::connection::Closing;
 use super::links::{Blocked, LinkRule, Route};
 use super::log::LoggedMessage;
-use super::state::{Dice, Net, Outbox, SocketId};
+use super::state::{Net, NetworkOracle, Outbox, SocketId};
 use crate::driver::io_readiness::IoReadiness;
 use crate::sim::hash::EventKind;
 use crate::sim::oracle::{ChoiceKind, HostId};
@@ -37,9 +37,9 @@ struct NetworkState {
 }
 
 /// Makes the choices of the network with the oracle of its world.
-struct WorldDice<'a>(&'a World);
+struct WorldOracle<'a>(&'a World);
 
-impl Dice for WorldDice<'_> {
+impl NetworkOracle for WorldOracle<'_> {
     fn choose(&mut self, kind: ChoiceKind, host: HostId, len: u64) -> u64 {
         self.0.choose(kind, host, len, None)
     }
@@ -54,7 +54,7 @@ struct Arrivals;
 
 impl EventTarget for Arrivals {
     fn fire(self: Arc<Self>, world: &World, number: u64) {
-        world.with_net(|net, now_ns, dice| net.arrive(number, now_ns, dice));
+        world.with_net(|net, now_ns, oracle| net.arrive(number, now_ns, oracle));
     }
 
     fn is_cancelled(&self, world: &World, number: u64) -> bool {
@@ -81,19 +81,21 @@ impl Network {
 impl World {
     /// Calls `f` with the network, the time and the oracle. Then wakes tasks and schedules
     /// messages.
-    pub(crate) fn with_net<R>(&self, f: impl FnOnce(&mut Net, u64, &mut dyn Dice) -> R) -> R {
-        self.refuse_foreign(HostId::WORLD);
+    pub(crate) fn with_net<R>(
+        &self,
+        f: impl FnOnce(&mut Net, u64, &mut dyn NetworkOracle) -> R,
+    ) -> R {
+        self.check_sim_thread(HostId::WORLD);
         let mut locked = self.network.lock();
         let state = &mut *locked;
-        let result = f(&mut state.net, self.now_ns(), &mut WorldDice(self));
+        let result = f(&mut state.net, self.now_ns(), &mut WorldOracle(self));
         let Outbox { ready, sent, delivered, logged } = &mut state.net.out;
         if !(sent.is_empty() && delivered.is_empty()) {
             self.post(sent.drain(..), delivered.drain(..), &self.network.arrivals);
         }
         if !logged.is_empty() {
             let (at_ns, step) = (self.now_ns(), self.steps());
-            let at_now =
-                |(passage, route, text)| LoggedMessage { at_ns, step, passage, route, text };
+            let at_now = |(fate, route, text)| LoggedMessage { at_ns, step, fate, route, text };
             state.log.extend(logged.drain(..).map(at_now));
         }
         let find = |(id, ready)| Some((state.sources.get(&id)?.clone(), ready));
@@ -132,14 +134,14 @@ impl World {
     pub(super) fn close_socket(&self, id: SocketId, how: Closing) {
         let source = self.network.lock().sources.remove(&id);
         drop(source);
-        self.with_net(|net, now_ns, dice| net.close(id, how, now_ns, dice));
+        self.with_net(|net, now_ns, oracle| net.close(id, how, now_ns, oracle));
     }
 
     /// Ends all connections between the first host and others, which are stopped permanently.
     ///
     /// Prepares a later run of the world, whose events were dropped.
-    pub(crate) fn leave_other_hosts(&self) {
-        self.with_net(|net, now_ns, dice| net.leave_other_hosts(now_ns, dice));
+    pub(crate) fn disconnect_other_hosts(&self) {
+        self.with_net(|net, now_ns, oracle| net.disconnect_other_hosts(now_ns, oracle));
     }
 
     /// Sets the number of hosts.
@@ -150,7 +152,7 @@ impl World {
     /// Resets the connections of a host that is killed. Its sockets become unusable.
     pub(crate) fn kill_sockets(&self, host: HostId) {
         let dead = self.sources_of(host);
-        self.with_net(|net, now_ns, dice| net.kill_host(host, now_ns, dice));
+        self.with_net(|net, now_ns, oracle| net.kill_host(host, now_ns, oracle));
         dead.iter().for_each(|source| source.shut_down());
     }
 
@@ -187,23 +189,23 @@ impl World {
     }
 
     /// Opens all routes, and permanently switches off loss, duplication and reordering.
-    pub(crate) fn calm_network(&self) {
-        self.change_routes(|net| net.links.calm());
+    pub(crate) fn disable_network_faults(&self) {
+        self.change_routes(|net| net.links.disable_faults());
     }
 
     fn change_routes(&self, change: impl FnOnce(&mut Net)) {
         if self.is_stopping() {
             return; // in a destructor of a host that is killed
         }
-        let (was_blocked, is_blocked) = self.with_net(|net, now_ns, dice| {
+        let (was_blocked, is_blocked) = self.with_net(|net, now_ns, oracle| {
             let was_blocked = net.links.is_any_blocked();
             change(net);
-            net.resume(now_ns, dice);
+            net.resume(now_ns, oracle);
             (was_blocked, net.links.is_any_blocked())
         });
         self.record(HostId::WORLD, EventKind::Network, u64::from(is_blocked), None);
         if was_blocked && !is_blocked {
-            self.note_healed();
+            self.record_healed();
         }
     }
 

@@ -1,6 +1,6 @@
 //! The links between hosts: latencies, bandwidth and faults.
 
-use super::state::Dice;
+use super::state::NetworkOracle;
 use crate::sim::oracle::{ChoiceKind, HostId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +53,7 @@ pub(crate) struct Links {
     /// When the route has sent its queued messages, if it has a bandwidth.
     busy_until_ns: BTreeMap<Route, u64>,
     /// All faults are off, because the run is about to end.
-    is_calm: bool,
+    faults_disabled: bool,
 }
 
 fn pair((from, to): Route) -> Route {
@@ -78,14 +78,14 @@ impl Links {
         self.pairs.get(&pair(route)).and_then(&field).or_else(|| field(&self.all))
     }
 
-    fn chance(&self, route: Route, kind: ChoiceKind, dice: &mut dyn Dice) -> bool {
+    fn chance(&self, route: Route, kind: ChoiceKind, oracle: &mut dyn NetworkOracle) -> bool {
         let probability = match kind {
             ChoiceKind::Loss => self.get(route, |rule| rule.loss),
             ChoiceKind::Duplicate => self.get(route, |rule| rule.duplicate),
             _ => self.get(route, |rule| rule.reorder),
         };
-        let probability = probability.filter(|_| !self.is_calm).unwrap_or(0);
-        probability > 0 && dice.chance(kind, route.0, probability)
+        let probability = probability.filter(|_| !self.faults_disabled).unwrap_or(0);
+        probability > 0 && oracle.chance(kind, route.0, probability)
     }
 
     /// Blocks or opens a route. Returns whether this changed it.
@@ -104,9 +104,9 @@ impl Links {
     }
 
     /// Permanently switches off all faults.
-    pub(crate) fn calm(&mut self) {
+    pub(crate) fn disable_faults(&mut self) {
         self.open_all();
-        self.is_calm = true;
+        self.faults_disabled = true;
     }
 
     pub(crate) fn blocked(&self, route: Route) -> Option<Blocked> {
@@ -138,11 +138,14 @@ impl Links {
         route: Route,
         len: usize,
         now_ns: u64,
-        dice: &mut dyn Dice,
+        oracle: &mut dyn NetworkOracle,
     ) -> u64 {
         let (least, most) = self.latency_range(route);
-        let step =
-            if most > least { dice.choose(ChoiceKind::Latency, route.0, LATENCY_STEPS) } else { 0 };
+        let step = if most > least {
+            oracle.choose(ChoiceKind::Latency, route.0, LATENCY_STEPS)
+        } else {
+            0
+        };
         let range = u128::from(most.saturating_sub(least));
         let above = (range * u128::from(step) / u128::from(LATENCY_STEPS - 1)) as u64;
         self.queueing_ns(route, len, now_ns).saturating_add(least).saturating_add(above)
@@ -166,11 +169,11 @@ impl Links {
         route: Route,
         len: usize,
         now_ns: u64,
-        dice: &mut dyn Dice,
+        oracle: &mut dyn NetworkOracle,
     ) -> u64 {
-        let mut delay = self.latency(route, len, now_ns, dice);
+        let mut delay = self.latency(route, len, now_ns, oracle);
         let mut losses = 0;
-        while losses < MAX_LOSSES && self.chance(route, ChoiceKind::Loss, dice) {
+        while losses < MAX_LOSSES && self.chance(route, ChoiceKind::Loss, oracle) {
             delay = delay.saturating_add(RETRANSMISSION_NS << losses);
             losses += 1;
         }
@@ -186,21 +189,21 @@ impl Links {
         len: usize,
         fragments: usize,
         now_ns: u64,
-        dice: &mut dyn Dice,
+        oracle: &mut dyn NetworkOracle,
     ) -> Vec<u64> {
         // Not `any`, because a loss must not change the number of choices.
-        let lost = (0..fragments).filter(|_| self.chance(route, ChoiceKind::Loss, dice)).count();
+        let lost = (0..fragments).filter(|_| self.chance(route, ChoiceKind::Loss, oracle)).count();
         if lost > 0 {
             return Vec::new();
         }
-        let copies = 1 + usize::from(self.chance(route, ChoiceKind::Duplicate, dice));
+        let copies = 1 + usize::from(self.chance(route, ChoiceKind::Duplicate, oracle));
         let mut delays = Vec::with_capacity(copies);
         for _ in 0..copies {
-            let mut delay = self.latency(route, len, now_ns, dice);
-            if self.chance(route, ChoiceKind::Reorder, dice) {
+            let mut delay = self.latency(route, len, now_ns, oracle);
+            if self.chance(route, ChoiceKind::Reorder, oracle) {
                 // Long enough that a datagram sent later can arrive earlier.
                 let (_, most) = self.latency_range(route);
-                let times = 1 + dice.choose(ChoiceKind::Latency, route.0, 4);
+                let times = 1 + oracle.choose(ChoiceKind::Latency, route.0, 4);
                 delay = delay.saturating_add(most.max(1).saturating_mul(times));
             }
             delays.push(delay);

@@ -3,8 +3,8 @@
 use super::connection::{Closing, Connection, End, Segment};
 use super::ports::{Destination, Protocol, destination};
 use super::state::{
-    Address, ConnectionId, Dice, EndId, Message, Net, Socket, SocketId, SocketKind, SocketState,
-    source_ip,
+    Address, ConnectionId, EndId, Message, Net, NetworkOracle, Socket, SocketId, SocketKind,
+    SocketState, source_ip,
 };
 use crate::driver::io_readiness::Readiness;
 use crate::sim::oracle::HostId;
@@ -78,7 +78,7 @@ impl Net {
         id: SocketId,
         target: SocketAddrV4,
         now_ns: u64,
-        dice: &mut dyn Dice,
+        oracle: &mut dyn NetworkOracle,
     ) -> Result<(), Errno> {
         let socket = self.socket(id)?;
         if !matches!(socket.state, SocketState::Idle) {
@@ -110,14 +110,14 @@ impl Net {
             self.connections.get_mut(&connection).expect("just added").ends[0].handshake_timer =
                 Some(timer);
         } else {
-            self.transmit(end, Segment::Syn, now_ns, dice);
+            self.transmit(end, Segment::Syn, now_ns, oracle);
             self.start_handshake_timer(end);
         }
         Ok(())
     }
 
     /// Handles the arrival of a connection request. `id` is the connecting end.
-    pub(super) fn arrive_syn(&mut self, id: EndId, now_ns: u64, dice: &mut dyn Dice) {
+    pub(super) fn arrive_syn(&mut self, id: EndId, now_ns: u64, oracle: &mut dyn NetworkOracle) {
         let Some(connection) = self.connections.get(&id.connection) else { return };
         let end = &connection.ends[1];
         let Address::Inet(addr) = end.address else { return };
@@ -131,10 +131,10 @@ impl Net {
         };
         let listener = self.ports.bound_to(end.host, Protocol::Tcp, addr).find(listens);
         match listener {
-            Some(listener) => self.queue(listener, id.connection, now_ns, dice),
+            Some(listener) => self.queue(listener, id.connection, now_ns, oracle),
             None => {
                 self.close_unaccepted(id.connection);
-                self.transmit(id.peer(), Segment::Refused, now_ns, dice);
+                self.transmit(id.peer(), Segment::Refused, now_ns, oracle);
             }
         }
     }
@@ -145,7 +145,7 @@ impl Net {
         listener: SocketId,
         connection: ConnectionId,
         now_ns: u64,
-        dice: &mut dyn Dice,
+        oracle: &mut dyn NetworkOracle,
     ) {
         let Ok(state) = self.listener_mut(listener) else { return };
         if state.is_full() {
@@ -159,16 +159,16 @@ impl Net {
         accepted.ends[1].is_established = true;
         accepted.listener = Some(listener);
         let end = EndId { connection, side: 1 };
-        self.transmit(end, Segment::Accepted, now_ns, dice);
+        self.transmit(end, Segment::Accepted, now_ns, oracle);
         self.start_handshake_timer(end);
     }
 
     /// Confirms to the listener that this end has received its answer.
-    pub(super) fn confirm(&mut self, id: EndId, now_ns: u64, dice: &mut dyn Dice) {
+    pub(super) fn confirm(&mut self, id: EndId, now_ns: u64, oracle: &mut dyn NetworkOracle) {
         let Some(connection) = self.connections.get(&id.connection) else { return };
         let route = (connection.ends[0].host, connection.ends[1].host);
         if connection.is_unix || self.links.is_immediate(route) {
-            self.enqueue(id.connection, now_ns, dice);
+            self.enqueue(id.connection, now_ns, oracle);
         } else {
             let latency = self.links.least_latency_ns(route);
             self.send(latency, route.0, Message::Confirm(id));
@@ -176,19 +176,29 @@ impl Net {
     }
 
     /// Handles the arrival of the peer's confirmation.
-    pub(crate) fn arrive_confirm(&mut self, id: EndId, now_ns: u64, dice: &mut dyn Dice) {
+    pub(crate) fn arrive_confirm(
+        &mut self,
+        id: EndId,
+        now_ns: u64,
+        oracle: &mut dyn NetworkOracle,
+    ) {
         let Some(connection) = self.connections.get_mut(&id.connection) else { return };
         connection.in_flight -= 1;
         if self.links.blocked(connection.route(0)).is_some() {
             connection.is_confirm_withheld = true;
         } else {
-            self.enqueue(id.connection, now_ns, dice);
+            self.enqueue(id.connection, now_ns, oracle);
         }
         self.remove_if_over(id);
     }
 
     /// Drops a request that was answered but not confirmed, and answers the next one.
-    pub(super) fn forget_request(&mut self, id: ConnectionId, now_ns: u64, dice: &mut dyn Dice) {
+    pub(super) fn forget_request(
+        &mut self,
+        id: ConnectionId,
+        now_ns: u64,
+        oracle: &mut dyn NetworkOracle,
+    ) {
         let server = EndId { connection: id, side: 1 };
         self.stop_timers(server);
         let Some(connection) = self.connections.get_mut(&id) else { return };
@@ -206,7 +216,7 @@ impl Net {
         }
         if let Ok(state) = self.listener_mut(listener) {
             state.requested.remove(&id);
-            self.queue_next(listener, now_ns, dice);
+            self.queue_next(listener, now_ns, oracle);
         }
         self.remove_if_over(server);
     }
@@ -222,7 +232,12 @@ impl Net {
     }
 
     /// Adds a connection to the queue of its listener.
-    pub(super) fn enqueue(&mut self, connection: ConnectionId, now_ns: u64, dice: &mut dyn Dice) {
+    pub(super) fn enqueue(
+        &mut self,
+        connection: ConnectionId,
+        now_ns: u64,
+        oracle: &mut dyn NetworkOracle,
+    ) {
         let listener = self.connections.get_mut(&connection).and_then(|it| it.listener.take());
         let Some(listener) = listener else { return };
         self.stop_timers(EndId { connection, side: 1 });
@@ -232,7 +247,7 @@ impl Net {
                 state.queue.push_back(connection);
                 self.set_ready(Some(listener), Readiness::READABLE);
             }
-            Err(_) => self.close_end(EndId { connection, side: 1 }, Closing::Abort, now_ns, dice),
+            Err(_) => self.close_end(EndId { connection, side: 1 }, Closing::Abort, now_ns, oracle),
         }
     }
 
@@ -241,13 +256,13 @@ impl Net {
         &mut self,
         id: SocketId,
         now_ns: u64,
-        dice: &mut dyn Dice,
+        oracle: &mut dyn NetworkOracle,
     ) -> Result<(SocketId, Address), Errno> {
         let listener = self.listener_mut(id)?;
         let connection = listener.queue.pop_front().ok_or(Errno::AGAIN)?;
         let Socket { host, kind, .. } = *self.socket(id)?;
         if !self.connections.contains_key(&connection) {
-            self.queue_next(id, now_ns, dice);
+            self.queue_next(id, now_ns, oracle);
             return Err(Errno::CONNABORTED);
         }
         let socket = self.open(host, kind);
@@ -256,12 +271,12 @@ impl Net {
         let accepted = self.connections.get_mut(&connection).ok_or(Errno::CONNABORTED)?;
         accepted.ends[1].socket = Some(socket);
         let peer = accepted.ends[0].address.clone();
-        self.queue_next(id, now_ns, dice);
+        self.queue_next(id, now_ns, oracle);
         Ok((socket, peer))
     }
 
     /// Answers the oldest request that waits for room and whose host has not given up.
-    fn queue_next(&mut self, id: SocketId, now_ns: u64, dice: &mut dyn Dice) {
+    fn queue_next(&mut self, id: SocketId, now_ns: u64, oracle: &mut dyn NetworkOracle) {
         while let Ok(listener) = self.listener_mut(id)
             && let Some(next) = listener.waiting.pop_front()
         {
@@ -269,7 +284,7 @@ impl Net {
                 self.close_unaccepted(next);
                 self.remove_if_over(EndId { connection: next, side: 0 });
             } else {
-                return self.queue(id, next, now_ns, dice);
+                return self.queue(id, next, now_ns, oracle);
             }
         }
     }
@@ -282,13 +297,18 @@ impl Net {
     }
 
     /// Resets the connections that were never accepted.
-    pub(super) fn close_listener(&mut self, listener: Listener, now_ns: u64, dice: &mut dyn Dice) {
+    pub(super) fn close_listener(
+        &mut self,
+        listener: Listener,
+        now_ns: u64,
+        oracle: &mut dyn NetworkOracle,
+    ) {
         for connection in listener.queue {
-            self.close_end(EndId { connection, side: 1 }, Closing::Abort, now_ns, dice);
+            self.close_end(EndId { connection, side: 1 }, Closing::Abort, now_ns, oracle);
         }
         for connection in listener.waiting {
             self.close_unaccepted(connection);
-            self.transmit(EndId { connection, side: 1 }, Segment::Refused, now_ns, dice);
+            self.transmit(EndId { connection, side: 1 }, Segment::Refused, now_ns, oracle);
         }
     }
 
@@ -298,7 +318,7 @@ impl Net {
         id: SocketId,
         name: &[u8],
         now_ns: u64,
-        dice: &mut dyn Dice,
+        oracle: &mut dyn NetworkOracle,
     ) -> Result<(), Errno> {
         let socket = self.socket(id)?;
         if !matches!(socket.state, SocketState::Idle) {
@@ -318,7 +338,7 @@ impl Net {
         let ends = [End::new(host, near, Some(id)), End::new(host, far, None)];
         let connection = self.add_connection(Connection::new(true, ends));
         self.set_state(id, SocketState::Stream(EndId { connection, side: 0 }));
-        self.queue(listener, connection, now_ns, dice);
+        self.queue(listener, connection, now_ns, oracle);
         Ok(())
     }
 

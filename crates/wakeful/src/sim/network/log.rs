@@ -8,7 +8,7 @@ use std::net::SocketAddrV4;
 
 /// The fate of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Passage {
+pub(crate) enum MessageFate {
     Sent,
     Arrived,
     /// No copy of the datagram will arrive.
@@ -23,18 +23,18 @@ pub(crate) struct LoggedMessage {
     pub(crate) at_ns: u64,
     /// The step of the run, which orders entries of the same time.
     pub(crate) step: u64,
-    pub(crate) passage: Passage,
+    pub(crate) fate: MessageFate,
     pub(crate) route: Route,
     /// The addresses, and a description of the content.
     pub(crate) text: String,
 }
 
 /// A log entry without its time and step.
-pub(crate) type Logged = (Passage, Route, String);
+pub(crate) type Logged = (MessageFate, Route, String);
 
 impl Net {
     /// Logs a segment that this end sends.
-    pub(super) fn log_segment(&mut self, passage: Passage, from: EndId, segment: &Segment) {
+    pub(super) fn log_segment(&mut self, fate: MessageFate, from: EndId, segment: &Segment) {
         if !self.is_logged {
             return;
         }
@@ -52,20 +52,20 @@ impl Net {
             Segment::Reset => "reset".to_owned(),
         };
         let addresses = format!("{} -> {}", shown(&near.address), shown(&far.address));
-        self.out.logged.push((passage, route, format!("{kind} {number}, {addresses}: {what}")));
+        self.out.logged.push((fate, route, format!("{kind} {number}, {addresses}: {what}")));
     }
 
     /// Logs a datagram.
     pub(super) fn log_datagram(
         &mut self,
-        passage: Passage,
+        fate: MessageFate,
         route: Route,
         (from, to): (SocketAddrV4, SocketAddrV4),
         len: usize,
     ) {
         if self.is_logged {
             let text = format!("udp, {from} -> {to}: {}", bytes_text(len));
-            self.out.logged.push((passage, route, text));
+            self.out.logged.push((fate, route, text));
         }
     }
 }

@@ -14,7 +14,7 @@
 //! - `state`: [`Net`], the sockets and connections of all hosts. It uses no runtime.
 //! - `stream`: the transfer of bytes. `connection`: the two ends. `listener`: connecting and accepting.
 //!   `datagram`: UDP.
-//! - `timeout`: the time limits of an end. `leave`: the cleanup between two runs.
+//! - `timeout`: the time limits of an end. `disconnect`: the cleanup between two runs.
 //! - `ports`: addresses, ports and names. `links`: latencies and faults.
 //! - `log`: the log of messages, if the run keeps one.
 //! - `handle`: [`Network`], the lock around [`Net`], which also wakes tasks and schedules messages.
@@ -25,8 +25,8 @@
 
 mod connection;
 mod datagram;
+mod disconnect;
 mod handle;
-mod leave;
 mod links;
 mod listener;
 mod log;
@@ -38,10 +38,10 @@ mod timeout;
 
 pub(crate) use handle::Network;
 pub(crate) use links::{Blocked, LinkRule, Route};
-pub(crate) use log::{LoggedMessage, Passage};
+pub(crate) use log::{LoggedMessage, MessageFate};
 pub(crate) use ports::ip_of;
 pub(crate) use socket::{SimulatedSocket, inet};
-pub(crate) use state::{Address, Dice, SocketKind};
+pub(crate) use state::{Address, NetworkOracle, SocketKind};
 
 #[cfg(all(test, not(loom)))]
 mod tests;

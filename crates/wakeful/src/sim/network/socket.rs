@@ -36,7 +36,7 @@ fn v4(addr: SocketAddr) -> io::Result<SocketAddrV4> {
         SocketAddr::V4(addr) => Ok(addr),
         SocketAddr::V6(addr) => Err(io::Error::new(
             io::ErrorKind::Unsupported,
-            format!("{addr} is not available in a simulation: its hosts have IPv4 addresses alone"),
+            format!("{addr} is not available in a simulation: its hosts have only IPv4 addresses"),
         )),
     }
 }
@@ -45,7 +45,7 @@ fn check_not_stopping(world: &World) -> io::Result<()> {
     if !world.is_stopping() {
         return Ok(());
     }
-    Err(io::Error::other("the host is killed: what its destructors send does not leave it"))
+    Err(io::Error::other("the host is being killed: its destructors cannot use the network"))
 }
 
 impl SimulatedSocket {
@@ -189,13 +189,15 @@ impl SimulatedSocket {
     /// failed.
     pub(crate) fn connect(&self, target: SocketAddr) -> io::Result<()> {
         let target = v4(target)?;
-        Ok(self.world.with_net(|net, now_ns, dice| net.connect(self.id, target, now_ns, dice))?)
+        Ok(self
+            .world
+            .with_net(|net, now_ns, oracle| net.connect(self.id, target, now_ns, oracle))?)
     }
 
     pub(crate) fn connect_name(&self, name: &[u8]) -> io::Result<()> {
         Ok(self
             .world
-            .with_net(|net, now_ns, dice| net.connect_name(self.id, name, now_ns, dice))?)
+            .with_net(|net, now_ns, oracle| net.connect_name(self.id, name, now_ns, oracle))?)
     }
 
     pub(crate) fn listen(&self, backlog: u32) -> io::Result<()> {
@@ -206,8 +208,9 @@ impl SimulatedSocket {
     #[cold]
     #[inline(never)]
     pub(crate) fn accept(&self) -> io::Result<(Self, Address)> {
-        let accept =
-            |net: &mut Net, now_ns, dice: &mut dyn super::Dice| net.accept(self.id, now_ns, dice);
+        let accept = |net: &mut Net, now_ns, oracle: &mut dyn super::NetworkOracle| {
+            net.accept(self.id, now_ns, oracle)
+        };
         let (id, peer) = self.world.with_net(accept)?;
         Ok((Self::of(&self.world, id), peer))
     }
@@ -222,8 +225,8 @@ impl SimulatedSocket {
             space[filled..filled + bytes.len()].write_copy_of_slice(bytes);
             filled += bytes.len();
         };
-        self.world.with_net(|net, _, dice| {
-            net.read(Self::end(net, self.id)?, len, peeks, dice, &mut sink)
+        self.world.with_net(|net, _, oracle| {
+            net.read(Self::end(net, self.id)?, len, peeks, oracle, &mut sink)
         })
     }
 
@@ -236,8 +239,8 @@ impl SimulatedSocket {
         let len = bufs.iter().map(|buf| buf.len()).sum();
         let mut bytes = Vec::new();
         let mut sink = |read: &[u8]| bytes.extend_from_slice(read);
-        let count = self.world.with_net(|net, _, dice| {
-            net.read(Self::end(net, self.id)?, len, false, dice, &mut sink)
+        let count = self.world.with_net(|net, _, oracle| {
+            net.read(Self::end(net, self.id)?, len, false, oracle, &mut sink)
         })?;
         let mut rest = &bytes[..];
         for buf in bufs {
@@ -251,8 +254,9 @@ impl SimulatedSocket {
     #[cold]
     #[inline(never)]
     pub(crate) fn write(&self, bytes: &[u8]) -> SysResult<usize> {
-        self.world
-            .with_net(|net, now_ns, dice| net.write(Self::end(net, self.id)?, bytes, now_ns, dice))
+        self.world.with_net(|net, now_ns, oracle| {
+            net.write(Self::end(net, self.id)?, bytes, now_ns, oracle)
+        })
     }
 
     #[cold]
@@ -264,8 +268,8 @@ impl SimulatedSocket {
     }
 
     pub(crate) fn shut_down_write(&self) -> io::Result<()> {
-        Ok(self.world.with_net(|net, now_ns, dice| {
-            net.shut_down_write(Self::end(net, self.id)?, now_ns, dice)
+        Ok(self.world.with_net(|net, now_ns, oracle| {
+            net.shut_down_write(Self::end(net, self.id)?, now_ns, oracle)
         })?)
     }
 }
@@ -286,8 +290,9 @@ impl SimulatedSocket {
             Some(SocketAddr::V6(_)) => return Err(Errno::AFNOSUPPORT),
             None => None,
         };
-        self.world
-            .with_net(|net, now_ns, dice| net.send_datagram(self.id, bytes, target, now_ns, dice))
+        self.world.with_net(|net, now_ns, oracle| {
+            net.send_datagram(self.id, bytes, target, now_ns, oracle)
+        })
     }
 
     /// Receives a datagram. Returns how many of its bytes fitted, and the sender.

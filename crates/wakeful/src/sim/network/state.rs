@@ -42,7 +42,7 @@ pub(crate) enum Address {
 }
 
 /// Makes the choices of the network.
-pub(crate) trait Dice {
+pub(crate) trait NetworkOracle {
     fn choose(&mut self, kind: ChoiceKind, host: HostId, len: u64) -> u64;
     fn chance(&mut self, kind: ChoiceKind, host: HostId, probability: u32) -> bool;
 }
@@ -172,17 +172,17 @@ impl Net {
     }
 
     /// Delivers the message with this number, or does nothing if it was cancelled.
-    pub(crate) fn arrive(&mut self, number: u64, now_ns: u64, dice: &mut dyn Dice) {
+    pub(crate) fn arrive(&mut self, number: u64, now_ns: u64, oracle: &mut dyn NetworkOracle) {
         match self.messages.remove(&number) {
             Some(Message::Segment(end, number, segment)) => {
-                self.arrive_segment(end, number, segment, now_ns, dice);
+                self.arrive_segment(end, number, segment, now_ns, oracle);
             }
             Some(Message::Window(end, room)) => self.arrive_window(end, room),
             Some(Message::Datagram(datagram)) => self.arrive_datagram(datagram),
             Some(Message::Unreachable(socket)) => self.arrive_unreachable(socket),
-            Some(Message::Timeout(end)) => self.expire(end, now_ns, dice),
-            Some(Message::NoHost(end)) => self.fail_end(end, Errno::HOSTUNREACH, now_ns, dice),
-            Some(Message::Confirm(end)) => self.arrive_confirm(end, now_ns, dice),
+            Some(Message::Timeout(end)) => self.expire(end, now_ns, oracle),
+            Some(Message::NoHost(end)) => self.fail_end(end, Errno::HOSTUNREACH, now_ns, oracle),
+            Some(Message::Confirm(end)) => self.arrive_confirm(end, now_ns, oracle),
             None => {}
         }
     }
@@ -284,7 +284,13 @@ impl Net {
     }
 
     /// Closes a socket.
-    pub(crate) fn close(&mut self, id: SocketId, how: Closing, now_ns: u64, dice: &mut dyn Dice) {
+    pub(crate) fn close(
+        &mut self,
+        id: SocketId,
+        how: Closing,
+        now_ns: u64,
+        oracle: &mut dyn NetworkOracle,
+    ) {
         let Some(socket) = self.sockets.remove(&id) else { return };
         match &socket.bound {
             Some(Address::Inet(addr)) => {
@@ -296,27 +302,27 @@ impl Net {
             None => {}
         }
         match socket.state {
-            SocketState::Stream(end) => self.close_end(end, how, now_ns, dice),
-            SocketState::Listener(listener) => self.close_listener(listener, now_ns, dice),
+            SocketState::Stream(end) => self.close_end(end, how, now_ns, oracle),
+            SocketState::Listener(listener) => self.close_listener(listener, now_ns, oracle),
             SocketState::Idle | SocketState::Datagram(_) => {}
         }
     }
 
     /// Closes all sockets of a host that is killed, and resets their connections.
-    pub(crate) fn kill_host(&mut self, host: HostId, now_ns: u64, dice: &mut dyn Dice) {
+    pub(crate) fn kill_host(&mut self, host: HostId, now_ns: u64, oracle: &mut dyn NetworkOracle) {
         let of_host = self.sockets.iter().filter(|(_, socket)| socket.host == host);
         let ids: Vec<SocketId> = of_host.map(|(id, _)| *id).collect();
         for id in ids {
-            self.close(id, Closing::Kill, now_ns, dice);
+            self.close(id, Closing::Kill, now_ns, oracle);
         }
     }
 
     /// Sends the messages that waited for routes that are open again.
-    pub(crate) fn resume(&mut self, now_ns: u64, dice: &mut dyn Dice) {
+    pub(crate) fn resume(&mut self, now_ns: u64, oracle: &mut dyn NetworkOracle) {
         let ids: Vec<ConnectionId> = self.connections.keys().copied().collect();
         for connection in ids {
             for side in [0, 1] {
-                self.resume_end(EndId { connection, side }, now_ns, dice);
+                self.resume_end(EndId { connection, side }, now_ns, oracle);
             }
         }
         let is_held = |route: Route| self.links.blocked(route).is_some();
@@ -324,7 +330,7 @@ impl Net {
             std::mem::take(&mut self.held).into_iter().partition(|held| is_held(held.route));
         self.held = held;
         for datagram in released {
-            self.release_datagram(datagram, now_ns, dice);
+            self.release_datagram(datagram, now_ns, oracle);
         }
     }
 }

@@ -17,8 +17,8 @@
 //! 6. [`Net::resume`].
 
 use super::connection::{Closing, End, Segment};
-use super::log::Passage;
-use super::state::{Dice, EndId, Message, Net};
+use super::log::MessageFate;
+use super::state::{EndId, Message, Net, NetworkOracle};
 use crate::driver::io_readiness::Readiness;
 use crate::sim::oracle::{ChoiceKind, HostId};
 use rustix::io::Errno;
@@ -32,9 +32,9 @@ const SHORT_IO: u32 = 125_000;
 pub(super) const BOTH_CLOSED: Readiness = Readiness(Readiness::READ.0 | Readiness::WRITE.0);
 
 /// Chooses how many of `len` possible bytes to transfer, usually all.
-fn shortened(len: usize, host: HostId, dice: &mut dyn Dice) -> usize {
-    if len > 1 && dice.chance(ChoiceKind::ShortIo, host, SHORT_IO) {
-        1 + dice.choose(ChoiceKind::ShortIo, host, len as u64 - 1) as usize
+fn shortened(len: usize, host: HostId, oracle: &mut dyn NetworkOracle) -> usize {
+    if len > 1 && oracle.chance(ChoiceKind::ShortIo, host, SHORT_IO) {
+        1 + oracle.choose(ChoiceKind::ShortIo, host, len as u64 - 1) as usize
     } else {
         len
     }
@@ -53,7 +53,7 @@ impl Net {
         id: EndId,
         bytes: &[u8],
         now_ns: u64,
-        dice: &mut dyn Dice,
+        oracle: &mut dyn NetworkOracle,
     ) -> Result<usize, Errno> {
         let end = self.end_mut(id)?;
         if end.is_reset || end.is_shut {
@@ -71,13 +71,13 @@ impl Net {
             self.begin_stall_if_blocked(id);
             return Err(Errno::AGAIN);
         }
-        let count = shortened(room, end.host, dice);
+        let count = shortened(room, end.host, oracle);
         end.unread += count;
         let socket = end.socket;
         if count < room {
             self.set_ready(socket, Readiness::WRITABLE);
         }
-        self.transmit(id, Segment::Data(bytes[..count].to_vec()), now_ns, dice);
+        self.transmit(id, Segment::Data(bytes[..count].to_vec()), now_ns, oracle);
         Ok(count)
     }
 
@@ -87,7 +87,7 @@ impl Net {
         id: EndId,
         len: usize,
         peeks: bool,
-        dice: &mut dyn Dice,
+        oracle: &mut dyn NetworkOracle,
         sink: &mut dyn FnMut(&[u8]),
     ) -> Result<usize, Errno> {
         let connection = self.connections.get_mut(&id.connection).ok_or(Errno::NOTCONN)?;
@@ -104,7 +104,7 @@ impl Net {
             };
         }
         let possible = end.received.len().min(len);
-        let count = if peeks { possible } else { shortened(possible, end.host, dice) };
+        let count = if peeks { possible } else { shortened(possible, end.host, oracle) };
         let (front, back) = end.received.as_slices();
         let from_front = front.len().min(count);
         sink(&front[..from_front]);
@@ -170,7 +170,7 @@ impl Net {
         &mut self,
         id: EndId,
         now_ns: u64,
-        dice: &mut dyn Dice,
+        oracle: &mut dyn NetworkOracle,
     ) -> Result<(), Errno> {
         let end = self.end_mut(id)?;
         if end.is_reset || !end.is_established {
@@ -180,13 +180,19 @@ impl Net {
             let (socket, has_ended) = (end.socket, end.has_ended);
             let closed = if has_ended { BOTH_CLOSED } else { Readiness::WRITABLE };
             self.set_ready(socket, closed);
-            self.transmit(id, Segment::Fin, now_ns, dice);
+            self.transmit(id, Segment::Fin, now_ns, oracle);
         }
         Ok(())
     }
 
     /// Closes an end whose socket is gone.
-    pub(crate) fn close_end(&mut self, id: EndId, how: Closing, now_ns: u64, dice: &mut dyn Dice) {
+    pub(crate) fn close_end(
+        &mut self,
+        id: EndId,
+        how: Closing,
+        now_ns: u64,
+        oracle: &mut dyn NetworkOracle,
+    ) {
         let Some(connection) = self.connections.get_mut(&id.connection) else { return };
         if connection.is_unix {
             return self.close_unix_end(id, how != Closing::Orderly);
@@ -203,9 +209,9 @@ impl Net {
             if how != Closing::Kill {
                 end.drop_stalled();
             }
-            self.transmit(id, Segment::Reset, now_ns, dice);
+            self.transmit(id, Segment::Reset, now_ns, oracle);
         } else if was_open && !std::mem::replace(&mut end.is_shut, true) {
-            self.transmit(id, Segment::Fin, now_ns, dice);
+            self.transmit(id, Segment::Fin, now_ns, oracle);
         }
         self.remove_if_over(id);
     }
@@ -245,12 +251,12 @@ impl Net {
         id: EndId,
         segment: Segment,
         now_ns: u64,
-        dice: &mut dyn Dice,
+        oracle: &mut dyn NetworkOracle,
     ) {
         let Ok(end) = self.end_mut(id) else { return };
         let number = end.next_sent;
         end.next_sent += 1;
-        self.dispatch_segment(id, number, segment, now_ns, dice);
+        self.dispatch_segment(id, number, segment, now_ns, oracle);
     }
 
     /// Sends a segment on its route, or stalls it if the route is blocked.
@@ -260,19 +266,19 @@ impl Net {
         number: u64,
         segment: Segment,
         now_ns: u64,
-        dice: &mut dyn Dice,
+        oracle: &mut dyn NetworkOracle,
     ) {
-        self.log_segment(Passage::Sent, id, &segment);
+        self.log_segment(MessageFate::Sent, id, &segment);
         let Some(connection) = self.connections.get_mut(&id.connection) else { return };
         let route = connection.route(id.side);
         let end = &mut connection.ends[id.side];
         let is_next = number == end.next_delivered;
         if connection.is_unix || (is_next && self.links.is_immediate(route)) {
-            self.deliver_in_order(id, number, segment, now_ns, dice);
+            self.deliver_in_order(id, number, segment, now_ns, oracle);
         } else if self.links.blocked(route).is_some() {
             self.stall(id, number, segment);
         } else {
-            let delay = self.links.segment_delay(route, segment.len(), now_ns, dice);
+            let delay = self.links.segment_delay(route, segment.len(), now_ns, oracle);
             let arrival = now_ns.saturating_add(delay).max(end.last_arrival_ns);
             end.last_arrival_ns = arrival;
             self.send(arrival - now_ns, route.0, Message::Segment(id, number, segment));
@@ -286,7 +292,7 @@ impl Net {
         number: u64,
         segment: Segment,
         now_ns: u64,
-        dice: &mut dyn Dice,
+        oracle: &mut dyn NetworkOracle,
     ) {
         let Some(connection) = self.connections.get_mut(&id.connection) else { return };
         connection.in_flight -= 1;
@@ -294,7 +300,7 @@ impl Net {
         if self.links.blocked(route).is_some() {
             return self.stall(id, number, segment);
         }
-        self.deliver_in_order(id, number, segment, now_ns, dice);
+        self.deliver_in_order(id, number, segment, now_ns, oracle);
         // While the way back is blocked, the acknowledgement is lost.
         if self.links.blocked((route.1, route.0)).is_some() {
             self.begin_stall(id);
@@ -309,7 +315,7 @@ impl Net {
         number: u64,
         segment: Segment,
         now_ns: u64,
-        dice: &mut dyn Dice,
+        oracle: &mut dyn NetworkOracle,
     ) {
         let Ok(end) = self.end_mut(id) else { return };
         if number != end.next_delivered {
@@ -319,14 +325,14 @@ impl Net {
         let mut next = Some(segment);
         while let (Some(segment), Ok(end)) = (next, self.end_mut(id)) {
             end.next_delivered += 1;
-            self.deliver(id, segment, now_ns, dice);
+            self.deliver(id, segment, now_ns, oracle);
             next = self.end_mut(id).ok().and_then(|end| end.early.remove(&end.next_delivered));
         }
     }
 
     /// Keeps a segment of this end until the route is open.
     fn stall(&mut self, id: EndId, number: u64, segment: Segment) {
-        self.log_segment(Passage::Stalled, id, &segment);
+        self.log_segment(MessageFate::Stalled, id, &segment);
         if let Ok(end) = self.end_mut(id) {
             end.stalled.insert(number, segment);
         }
@@ -334,7 +340,7 @@ impl Net {
     }
 
     /// Sends the stalled segments of this end if the route is open again.
-    pub(crate) fn resume_end(&mut self, id: EndId, now_ns: u64, dice: &mut dyn Dice) {
+    pub(crate) fn resume_end(&mut self, id: EndId, now_ns: u64, oracle: &mut dyn NetworkOracle) {
         let Some(connection) = self.connections.get_mut(&id.connection) else { return };
         let (there, back) = (connection.route(id.side), connection.route(1 - id.side));
         let is_blocked = self.links.blocked(there).is_some();
@@ -355,37 +361,43 @@ impl Net {
             self.end_stall(id);
         }
         if confirms {
-            self.confirm(id, now_ns, dice);
+            self.confirm(id, now_ns, oracle);
         }
         if withheld > 0 {
             self.open_window(id, withheld);
         }
         for (number, segment) in stalled {
-            self.dispatch_segment(id, number, segment, now_ns, dice);
+            self.dispatch_segment(id, number, segment, now_ns, oracle);
         }
     }
 
     /// Delivers a segment of `id` to its peer.
-    fn deliver(&mut self, id: EndId, segment: Segment, now_ns: u64, dice: &mut dyn Dice) {
-        self.log_segment(Passage::Arrived, id, &segment);
+    fn deliver(
+        &mut self,
+        id: EndId,
+        segment: Segment,
+        now_ns: u64,
+        oracle: &mut dyn NetworkOracle,
+    ) {
+        self.log_segment(MessageFate::Arrived, id, &segment);
         let peer = id.peer();
         let Some(connection) = self.connections.get_mut(&id.connection) else { return };
         let is_forgotten = connection.listener.is_none();
         let end = &mut connection.ends[peer.side];
         let (socket, host, is_shut) = (end.socket, end.host, end.is_shut);
         match segment {
-            Segment::Syn => self.arrive_syn(id, now_ns, dice),
+            Segment::Syn => self.arrive_syn(id, now_ns, oracle),
             Segment::Accepted if is_forgotten => {}
             Segment::Accepted if end.is_connecting() => {
                 end.is_established = true;
                 self.stop_timers(peer);
                 self.set_ready(socket, Readiness::WRITABLE);
-                self.confirm(peer, now_ns, dice);
+                self.confirm(peer, now_ns, oracle);
             }
-            Segment::Refused => self.fail_end(peer, Errno::CONNREFUSED, now_ns, dice),
-            Segment::Accepted => self.transmit(peer, Segment::Reset, now_ns, dice),
+            Segment::Refused => self.fail_end(peer, Errno::CONNREFUSED, now_ns, oracle),
+            Segment::Accepted => self.transmit(peer, Segment::Reset, now_ns, oracle),
             Segment::Data(_) if end.is_closed || end.is_reset => {
-                self.transmit(peer, Segment::Reset, now_ns, dice);
+                self.transmit(peer, Segment::Reset, now_ns, oracle);
             }
             Segment::Data(bytes) => {
                 end.received.extend(&bytes);
@@ -399,7 +411,7 @@ impl Net {
             }
             Segment::Reset => {
                 let error = if end.has_ended { Errno::PIPE } else { Errno::CONNRESET };
-                self.fail_end(peer, error, now_ns, dice);
+                self.fail_end(peer, error, now_ns, oracle);
             }
             Segment::Fin => {}
         }

@@ -3,7 +3,7 @@
 use super::connection::Closing;
 use super::links::Blocked;
 use super::ports::ip_of;
-use super::state::{Address, Dice, EndId, Net, SocketId, SocketKind, SocketState};
+use super::state::{Address, EndId, Net, NetworkOracle, SocketId, SocketKind, SocketState};
 use super::stream::WINDOW;
 use super::timeout::STALL_LIMIT_NS;
 use crate::driver::io_readiness::Readiness;
@@ -20,7 +20,7 @@ const MS: u64 = 1_000_000;
 #[derive(Default)]
 struct Scripted(BTreeMap<ChoiceKind, Vec<u64>>);
 
-impl Dice for Scripted {
+impl NetworkOracle for Scripted {
     fn choose(&mut self, kind: ChoiceKind, _: HostId, len: u64) -> u64 {
         let script = self.0.entry(kind).or_default();
         let value = if script.is_empty() { 0 } else { script.remove(0) };
@@ -37,7 +37,7 @@ impl Dice for Scripted {
 #[derive(Default)]
 struct Fixture {
     net: Net,
-    dice: Scripted,
+    oracle: Scripted,
     now_ns: u64,
     under_way: Vec<(u64, u64)>,
 }
@@ -50,12 +50,12 @@ impl Fixture {
     }
 
     fn script(&mut self, kind: ChoiceKind, values: &[u64]) {
-        self.dice.0.insert(kind, values.to_vec());
+        self.oracle.0.insert(kind, values.to_vec());
     }
 
     /// Calls the network, and keeps the messages that it sends.
-    fn call<R>(&mut self, f: impl FnOnce(&mut Net, u64, &mut dyn Dice) -> R) -> R {
-        let result = f(&mut self.net, self.now_ns, &mut self.dice);
+    fn call<R>(&mut self, f: impl FnOnce(&mut Net, u64, &mut dyn NetworkOracle) -> R) -> R {
+        let result = f(&mut self.net, self.now_ns, &mut self.oracle);
         for (after_ns, _, number) in std::mem::take(&mut self.net.out.sent) {
             self.under_way.push((self.now_ns + after_ns, number));
         }
@@ -73,7 +73,7 @@ impl Fixture {
             };
             self.under_way.remove(0);
             self.now_ns = at;
-            self.call(|net, now, dice| net.arrive(number, now, dice));
+            self.call(|net, now, oracle| net.arrive(number, now, oracle));
         }
         self.now_ns = end;
     }
@@ -94,9 +94,10 @@ impl Fixture {
         self.net.bind(listener, Self::addr(B, 80)).unwrap();
         self.net.listen(listener, 8).unwrap();
         let client = self.net.open(A, SocketKind::Tcp);
-        self.call(|net, now, dice| net.connect(client, Self::addr(B, 80), now, dice)).unwrap();
+        self.call(|net, now, oracle| net.connect(client, Self::addr(B, 80), now, oracle)).unwrap();
         self.pass(10 * MS);
-        let (server, peer) = self.call(|net, now, dice| net.accept(listener, now, dice)).unwrap();
+        let (server, peer) =
+            self.call(|net, now, oracle| net.accept(listener, now, oracle)).unwrap();
         assert_eq!(peer, self.net.local_addr(client).unwrap());
         (listener, [client, server])
     }
@@ -110,18 +111,18 @@ impl Fixture {
 
     fn write(&mut self, id: SocketId, bytes: &[u8]) -> Result<usize, Errno> {
         let end = self.end(id);
-        self.call(|net, now, dice| net.write(end, bytes, now, dice))
+        self.call(|net, now, oracle| net.write(end, bytes, now, oracle))
     }
 
     fn read(&mut self, id: SocketId, len: usize) -> Result<Vec<u8>, Errno> {
         let (end, mut got) = (self.end(id), Vec::new());
         let mut sink = |bytes: &[u8]| got.extend_from_slice(bytes);
-        self.call(|net, _, dice| net.read(end, len, false, dice, &mut sink))?;
+        self.call(|net, _, oracle| net.read(end, len, false, oracle, &mut sink))?;
         Ok(got)
     }
 
     fn close(&mut self, id: SocketId) {
-        self.call(|net, now, dice| net.close(id, Closing::Orderly, now, dice));
+        self.call(|net, now, oracle| net.close(id, Closing::Orderly, now, oracle));
     }
 }
 
@@ -203,11 +204,11 @@ fn a_client_that_gives_up_frees_its_place_in_the_backlog() {
     for after_ns in (0..30).map(|step| step * MS / 30) {
         let client = it.net.open(A, SocketKind::Tcp);
         let target = Fixture::addr(B, 80);
-        it.call(|net, now, dice| net.connect(client, target, now, dice)).unwrap();
+        it.call(|net, now, oracle| net.connect(client, target, now, oracle)).unwrap();
         it.pass(after_ns);
         it.close(client);
         it.pass(10 * MS);
-        let accepted = it.call(|net, now, dice| net.accept(listener, now, dice));
+        let accepted = it.call(|net, now, oracle| net.accept(listener, now, oracle));
         assert_eq!(accepted.unwrap_err(), Errno::AGAIN, "closed after {after_ns} ns");
     }
     assert_eq!(it.net.connections.len(), 1, "that of `connect`");
@@ -218,9 +219,9 @@ fn a_stall_ends_only_if_it_lasts() {
     let mut it = Fixture::new();
     let (_, [client, server]) = it.connect();
     let routes = |it: &mut Fixture, is_blocked| {
-        it.call(|net, now, dice| {
+        it.call(|net, now, oracle| {
             net.links.set_blocked((A, B), Blocked::Partition, is_blocked);
-            net.resume(now, dice);
+            net.resume(now, oracle);
         });
     };
     for _ in 0..3 {
@@ -270,7 +271,7 @@ fn attempts_to_connect_that_fail_are_forgotten() {
         }
         let client = it.net.open(A, SocketKind::Tcp);
         let target = Fixture::addr(host, 80);
-        it.call(|net, now, dice| net.connect(client, target, now, dice)).unwrap();
+        it.call(|net, now, oracle| net.connect(client, target, now, oracle)).unwrap();
         let waits_ns = if round == 3 { MS } else { 130_000 * MS };
         it.pass(waits_ns);
         let failed = it.net.take_error(client);
@@ -289,7 +290,7 @@ fn a_client_that_times_out_leaves_the_backlog() {
     let connect = |it: &mut Fixture| {
         let client = it.net.open(A, SocketKind::Tcp);
         let target = Fixture::addr(B, 80);
-        it.call(|net, now, dice| net.connect(client, target, now, dice)).unwrap();
+        it.call(|net, now, oracle| net.connect(client, target, now, oracle)).unwrap();
         client
     };
     let queued: Vec<_> = (0..9).map(|_| connect(&mut it)).collect();
@@ -300,11 +301,11 @@ fn a_client_that_times_out_leaves_the_backlog() {
     it.close(waits);
     assert_eq!(it.net.connections.len(), 1 + queued.len());
     for _ in 0..queued.len() {
-        it.call(|net, now, dice| net.accept(listener, now, dice)).unwrap();
+        it.call(|net, now, oracle| net.accept(listener, now, oracle)).unwrap();
     }
-    let more = it.call(|net, now, dice| net.accept(listener, now, dice));
+    let more = it.call(|net, now, oracle| net.accept(listener, now, oracle));
     assert_eq!(more.unwrap_err(), Errno::AGAIN);
     connect(&mut it);
     it.pass(10 * MS);
-    it.call(|net, now, dice| net.accept(listener, now, dice)).unwrap();
+    it.call(|net, now, oracle| net.accept(listener, now, oracle)).unwrap();
 }

@@ -5,7 +5,7 @@
 //! - An end whose segments or window probes do not get through has 924.6 s. Each partition starts a
 //!   new limit.
 
-use super::state::{Dice, EndId, Message, Net};
+use super::state::{EndId, Message, Net, NetworkOracle};
 use super::stream::BOTH_CLOSED;
 use crate::driver::io_readiness::Readiness;
 use rustix::io::Errno;
@@ -78,17 +78,23 @@ impl Net {
     }
 
     /// Handles an expired timer of this end, which gives up.
-    pub(crate) fn expire(&mut self, id: EndId, now_ns: u64, dice: &mut dyn Dice) {
+    pub(crate) fn expire(&mut self, id: EndId, now_ns: u64, oracle: &mut dyn NetworkOracle) {
         let Some(connection) = self.connections.get(&id.connection) else { return };
         if id.side == 1 && connection.listener.is_some() {
-            self.forget_request(id.connection, now_ns, dice);
+            self.forget_request(id.connection, now_ns, oracle);
         } else {
-            self.fail_end(id, Errno::TIMEDOUT, now_ns, dice);
+            self.fail_end(id, Errno::TIMEDOUT, now_ns, oracle);
         }
     }
 
     /// Fails this end without a message to its peer.
-    pub(crate) fn fail_end(&mut self, id: EndId, error: Errno, now_ns: u64, dice: &mut dyn Dice) {
+    pub(crate) fn fail_end(
+        &mut self,
+        id: EndId,
+        error: Errno,
+        now_ns: u64,
+        oracle: &mut dyn NetworkOracle,
+    ) {
         self.stop_timers(id);
         let Ok(end) = self.end_mut(id) else { return };
         end.drop_stalled();
@@ -98,7 +104,7 @@ impl Net {
             let (socket, has_given_up) = (end.socket, end.has_given_up());
             self.set_ready(socket, BOTH_CLOSED | Readiness::ERROR);
             if id.side == 1 {
-                self.forget_request(id.connection, now_ns, dice);
+                self.forget_request(id.connection, now_ns, oracle);
             } else if has_given_up {
                 self.abandon_request(id.connection);
             }

@@ -51,7 +51,7 @@ impl World {
         site: &'static Location<'static>,
     ) {
         let check = Check { name: name.into(), condition, site, number: 0 };
-        self.lock_own(HostId::WORLD).checks.always.push(check);
+        self.lock_from_sim_thread(HostId::WORLD).checks.always.push(check);
     }
 
     /// Calls the condition after every poll until it returns true. The run fails if that takes longer
@@ -87,7 +87,7 @@ impl World {
 
     /// Records that no route of the network is blocked any more. Each `eventually` whose deadline was
     /// postponed gets its full time from now on.
-    pub(crate) fn note_healed(&self) {
+    pub(crate) fn record_healed(&self) {
         let postponed = {
             let mut state = self.lock();
             state.healed_at_ns = self.now_ns();
@@ -99,7 +99,7 @@ impl World {
     }
 
     /// Waits until every `eventually` has been true or has failed.
-    pub(crate) fn poll_decided(&self, waker: &Waker) -> Poll<()> {
+    pub(crate) fn poll_eventually_settled(&self, waker: &Waker) -> Poll<()> {
         let checks = &mut self.lock().checks;
         if checks.eventually.is_empty() {
             return Poll::Ready(());

@@ -87,7 +87,7 @@ impl World {
     ) {
         let after_ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
         let at_ns = self.now_ns().saturating_add(after_ns);
-        self.lock_own(host).push_event(at_ns, host, target, token);
+        self.lock_from_sim_thread(host).push_event(at_ns, host, target, token);
     }
 
     /// Schedules messages, each after a delay and on behalf of a host, and records deliveries.
@@ -98,7 +98,7 @@ impl World {
         target: &Arc<dyn EventTarget>,
     ) {
         let now_ns = self.now_ns();
-        let mut state = self.lock_own(HostId::WORLD);
+        let mut state = self.lock_from_sim_thread(HostId::WORLD);
         for (after_ns, host, token) in sent {
             state.push_event(now_ns.saturating_add(after_ns), host, target.clone(), token);
         }
@@ -112,7 +112,7 @@ impl World {
     /// For actions that must not happen in the middle of a poll, such as dropping the futures of the
     /// host that runs. Does nothing while a host is stopped: its destructors have no effect on others.
     pub(crate) fn defer(&self, action: impl FnOnce(&World) + Send + 'static) {
-        let mut state = self.lock_own(HostId::WORLD);
+        let mut state = self.lock_from_sim_thread(HostId::WORLD);
         if state.stopping.is_none() {
             state.deferred.push(Box::new(action));
         }

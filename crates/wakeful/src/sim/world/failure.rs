@@ -34,7 +34,7 @@ pub enum FailureKind {
     Always,
     /// A condition of `Sim::eventually` was not true in time.
     Eventually,
-    /// A thread outside the simulation woke a task of it, or used a socket of it.
+    /// A thread outside the simulation woke one of its tasks, or used one of its sockets.
     ForeignThread,
     /// The program of a host returned an error.
     HostError,

@@ -229,7 +229,7 @@ impl World {
     }
 
     /// Returns the host with this name.
-    pub(crate) fn host_of_name(&self, name: &str) -> Option<HostId> {
+    pub(crate) fn host_named(&self, name: &str) -> Option<HostId> {
         let state = self.lock();
         // The hosts of an earlier `block_on` no longer have a program.
         let is_named = |&(index, host): &(usize, &HostEntry)| {
@@ -307,22 +307,22 @@ impl World {
     /// That code runs on another host or in an event. A call from a thread outside the simulation fails
     /// the run, since the seed does not decide the time of the wake-up.
     pub(crate) fn mark_ready_from_outside(&self, host: HostId) {
-        self.lock_own(host).list(host);
+        self.lock_from_sim_thread(host).list(host);
     }
 
     /// Updates the next timer of a host after code outside of it set an earlier timer, in a poll of
     /// another host.
-    pub(crate) fn note_first_timer(&self, host: HostId) {
-        self.lock_own(host).update_timer(host);
+    pub(crate) fn record_first_timer(&self, host: HostId) {
+        self.lock_from_sim_thread(host).update_timer(host);
     }
 
     /// Fails the run if the calling thread is not the simulation's thread.
-    pub(crate) fn refuse_foreign(&self, host: HostId) {
-        drop(self.lock_own(host));
+    pub(crate) fn check_sim_thread(&self, host: HostId) {
+        drop(self.lock_from_sim_thread(host));
     }
 
     /// Locks the state. Fails the run if the calling thread is not the simulation's thread.
-    pub(super) fn lock_own(&self, host: HostId) -> MutexGuard<'_, State> {
+    pub(super) fn lock_from_sim_thread(&self, host: HostId) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         if state.thread.is_some_and(|thread| thread != ThreadMark::current()) {
             state.fail_foreign(host, self.elapsed());
@@ -399,10 +399,10 @@ impl State {
     #[cold]
     fn fail_foreign(&mut self, host: HostId, at: Duration) {
         let text =
-            "a thread outside of the simulation has woken or spawned a task of it, used a \
-                    socket of it, or made a choice for it. When that happens is not decided by the seed, so the run could \
-                    not be repeated. Use `spawn_blocking`, whose closures run inside the \
-                    simulation, or let the thread end before the simulation begins."
+            "a thread outside of the simulation woke or spawned one of its tasks, used one of its \
+             sockets, or made a choice for it. The seed does not decide when that happens, so the \
+             run could not be repeated. Use `spawn_blocking`, whose closures run inside the \
+             simulation, or let the thread end before the simulation begins."
                 .to_owned();
         self.fail(super::FailureKind::ForeignThread, host, at, text);
     }

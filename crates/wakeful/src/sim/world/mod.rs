@@ -63,7 +63,7 @@ pub(crate) struct WorldSettings {
     /// The window of events that are kept for a comparison with another run.
     pub(crate) window: Option<(u64, usize)>,
     /// The number of polls at one time after which a run fails.
-    pub(crate) max_polls_at_once: u64,
+    pub(crate) max_polls_per_instant: u64,
     /// Whether a `Simulation` runs the world. If so, the panic of any task fails the run, and the failure is
     /// returned instead of printed as a panic of `block_on`.
     pub(crate) is_supervised: bool,
@@ -74,15 +74,15 @@ pub(crate) struct WorldSettings {
 }
 
 impl WorldSettings {
-    pub(crate) const MAX_POLLS_AT_ONCE: u64 = 100_000;
+    pub(crate) const MAX_POLLS_PER_INSTANT: u64 = 100_000;
 
     pub(crate) fn new(seed: u64, strategy: Box<dyn Strategy>) -> Self {
-        let max_polls_at_once = Self::MAX_POLLS_AT_ONCE;
+        let max_polls_per_instant = Self::MAX_POLLS_PER_INSTANT;
         Self {
             seed,
             strategy,
             window: None,
-            max_polls_at_once,
+            max_polls_per_instant,
             is_supervised: false,
             allows_observed_panics: false,
             time_limit: Duration::MAX,
@@ -120,8 +120,8 @@ struct State {
     thread: Option<ThreadMark>,
     steps: u64,
     polls: u64,
-    polls_at_once: u64,
-    max_polls_at_once: u64,
+    polls_at_this_instant: u64,
+    max_polls_per_instant: u64,
     time_limit_ns: u64,
     /// The host that is being shut down. Its destructors have no effect on other hosts.
     stopping: Option<HostId>,
@@ -151,7 +151,7 @@ impl World {
             seed,
             strategy,
             window,
-            max_polls_at_once,
+            max_polls_per_instant,
             is_supervised,
             allows_observed_panics,
             time_limit,
@@ -184,8 +184,8 @@ impl World {
                 thread: None,
                 steps: 0,
                 polls: 0,
-                polls_at_once: 0,
-                max_polls_at_once,
+                polls_at_this_instant: 0,
+                max_polls_per_instant,
                 time_limit_ns: u64::try_from(time_limit.as_nanos()).unwrap_or(u64::MAX),
                 stopping: None,
                 failure: None,
@@ -318,7 +318,7 @@ impl World {
         range: Range<'_>,
         site: Option<&'static Location<'static>>,
     ) -> u64 {
-        let mut state = self.lock_own(host);
+        let mut state = self.lock_from_sim_thread(host);
         if state.stopping.is_some() {
             return 0; // in a destructor of a host that is killed, whose work has no consequences
         }

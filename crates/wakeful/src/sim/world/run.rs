@@ -42,7 +42,7 @@ impl Drop for RunningGuard<'_> {
         world.call_program(HostId::WORLD, || drop(checks));
         world.call_program(HostId::WORLD, || drop(events));
         world.call_program(HostId::WORLD, || drop(deferred));
-        world.call_program(HostId::WORLD, || world.leave_other_hosts());
+        world.call_program(HostId::WORLD, || world.disconnect_other_hosts());
     }
 }
 
@@ -111,9 +111,9 @@ impl World {
             state.list_ready(host);
         }
         state.update_timer(host);
-        let is_calm = state.deferred.is_empty() && state.checks.is_empty();
+        let has_end_of_step = !state.deferred.is_empty() || !state.checks.is_empty();
         drop(state);
-        if !is_calm {
+        if has_end_of_step {
             self.end_step();
         }
         Some(Stepped::Polled)
@@ -130,10 +130,10 @@ impl World {
             state = self.lock();
         }
         if at_ns > self.now_ns() {
-            state.polls_at_once = 0;
+            state.polls_at_this_instant = 0;
         } else {
             // A step that does not move the time counts as a poll, because it might repeat forever.
-            state.count_at_once(HostId::WORLD, self.elapsed());
+            state.count_at_this_instant(HostId::WORLD, self.elapsed());
         }
         if at_ns > state.time_limit_ns {
             drop(state);
@@ -232,20 +232,20 @@ impl State {
     fn count_poll(&mut self, host: HostId, now: Duration) {
         self.steps += 1;
         self.polls += 1;
-        self.count_at_once(host, now);
+        self.count_at_this_instant(host, now);
     }
 
     /// Counts a poll, or an advance that did not move the time. Fails the run if there were too many
     /// since the time last moved.
-    fn count_at_once(&mut self, host: HostId, now: Duration) {
-        self.polls_at_once += 1;
-        if self.polls_at_once == self.max_polls_at_once {
+    fn count_at_this_instant(&mut self, host: HostId, now: Duration) {
+        self.polls_at_this_instant += 1;
+        if self.polls_at_this_instant == self.max_polls_per_instant {
             let text = format!(
-                "{} polls without a step of the time: tasks wake each other or themselves, and the \
-                 time moves only when no task can run. Let the loop wait for something, or \
-                 `time::sleep` in it. If the program needs that many, set \
+                "{} polls without progress of simulated time: tasks wake each other or themselves, \
+                 and the time moves only when no task can run. Await an event in the loop, or \
+                 `time::sleep`. If the program needs that many, set \
                  `Simulation::livelock_after`.",
-                self.max_polls_at_once
+                self.max_polls_per_instant
             );
             self.fail(FailureKind::Livelock, host, now, text);
         }

@@ -62,7 +62,7 @@ struct Fixture {
 impl Fixture {
     fn new(strategy: Box<dyn Strategy>) -> Self {
         let settings =
-            WorldSettings { max_polls_at_once: 1_000, ..WorldSettings::new(1, strategy) };
+            WorldSettings { max_polls_per_instant: 1_000, ..WorldSettings::new(1, strategy) };
         Self { world: World::new(settings), trace: Trace::default() }
     }
 
@@ -152,8 +152,8 @@ fn a_host_that_is_down_runs_nothing() {
     let (a, _) = fixture.host("a", &[1], &[10]);
     assert!(fixture.world.set_runner(a, None).is_some());
     assert!(fixture.run().is_empty() && !fixture.world.is_up(a));
-    assert_eq!(fixture.world.host_of_name("a"), Some(a));
-    assert_eq!((fixture.world.host_of_name("b"), &*fixture.world.host_name(a)), (None, "a"));
+    assert_eq!(fixture.world.host_named("a"), Some(a));
+    assert_eq!((fixture.world.host_named("b"), &*fixture.world.host_name(a)), (None, "a"));
 }
 
 #[test]

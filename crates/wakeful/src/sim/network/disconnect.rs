@@ -1,7 +1,7 @@
 //! Cleans up the network at the end of a run of the world, before another run.
 
 use super::datagram::Datagram;
-use super::state::{ConnectionId, Dice, EndId, Message, Net, SocketId};
+use super::state::{ConnectionId, EndId, Message, Net, NetworkOracle, SocketId};
 use super::timeout::STALL_LIMIT_NS;
 use crate::sim::oracle::HostId;
 use rustix::io::Errno;
@@ -10,7 +10,7 @@ impl Net {
     /// Resets all connections between the first host and others, and drops their messages.
     ///
     /// Messages that the first host sent to itself arrive when the world runs again.
-    pub(crate) fn leave_other_hosts(&mut self, now_ns: u64, dice: &mut dyn Dice) {
+    pub(crate) fn disconnect_other_hosts(&mut self, now_ns: u64, oracle: &mut dyn NetworkOracle) {
         let is_local = |datagram: &Datagram| datagram.route == (HostId::FIRST, HostId::FIRST);
         self.held.retain(is_local);
         for (number, message) in std::mem::take(&mut self.messages) {
@@ -36,12 +36,12 @@ impl Net {
         let ids: Vec<ConnectionId> = self.connections.keys().copied().collect();
         for id in ids {
             if !self.is_within_first_host(id) {
-                self.leave_connection(id, now_ns, dice);
+                self.disconnect(id, now_ns, oracle);
             }
         }
     }
 
-    fn leave_connection(&mut self, id: ConnectionId, now_ns: u64, dice: &mut dyn Dice) {
+    fn disconnect(&mut self, id: ConnectionId, now_ns: u64, oracle: &mut dyn NetworkOracle) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.in_flight = 0;
         for side in [0, 1] {
@@ -49,7 +49,7 @@ impl Net {
             let end = &mut connection.ends[side];
             if end.host == HostId::FIRST {
                 let error = if end.has_ended { Errno::PIPE } else { Errno::CONNRESET };
-                self.fail_end(EndId { connection: id, side }, error, now_ns, dice);
+                self.fail_end(EndId { connection: id, side }, error, now_ns, oracle);
             } else {
                 end.is_closed = true;
                 end.drop_stalled();
