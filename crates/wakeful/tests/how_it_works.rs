@@ -211,7 +211,7 @@ fn assert_quoted(task: &str, report: &str) {
 // ── The pitfalls ────────────────────────────────────────────────────────────────────────────────
 
 async fn forgetful() {
-    poll_fn(|_cx| Poll::<()>::Pending).await // wrong: the waker in `_cx` is left nowhere
+    poll_fn(|_cx| Poll::<()>::Pending).await // wrong: the waker in `_cx` is stored nowhere
 }
 
 struct Bell {
@@ -231,12 +231,12 @@ impl Future for Bell {
 }
 
 async fn blocking(answer: mpsc::Receiver<()>) {
-    answer.recv().unwrap() // wrong: it is the thread that waits, not the task
+    answer.recv().unwrap() // wrong: the thread waits, not the task
 }
 
 async fn never_yields(stop: Arc<AtomicBool>) {
     while !stop.load(Relaxed) {
-        ready(()).await; // always ready: the poll goes on, and the thread runs no other task
+        ready(()).await; // always ready: the poll continues, and the thread runs no other task
     }
 }
 
@@ -263,7 +263,7 @@ async fn spins(stop: Arc<AtomicBool>) {
         if stop.load(Relaxed) {
             return Poll::Ready(());
         }
-        cx.waker().wake_by_ref(); // wrong: it asks to be polled at once, for ever
+        cx.waker().wake_by_ref(); // wrong: it asks to be polled at once, forever
         Poll::Pending
     })
     .await
