@@ -12,12 +12,12 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// How many events one wait fetches. The others stay in the kernel until the next wait.
+/// The number of events that one wait fetches; others stay in the kernel until the next wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EventLimits {
     /// For a thread that blocks until there are events.
     pub(crate) waiting: usize,
-    /// For a thread that polls without blocking, with tasks left to run. `None`: `waiting`.
+    /// For a thread that polls without blocking, with tasks left to run. `None` means `waiting`.
     pub(crate) busy: Option<usize>,
 }
 
@@ -27,7 +27,7 @@ impl Default for EventLimits {
     }
 }
 
-/// A buffer for events, with the means to fill it.
+/// A buffer for events, and the wait that fills it.
 pub(super) struct EventBuffer {
     events: Vec<Event>,
     /// The limit of a wait that blocks.
@@ -38,12 +38,12 @@ pub(super) struct EventBuffer {
     fallback: Option<MioWait>,
 }
 
-// SAFETY: an event's data may be a pointer in other programs. Ours are numbers, and a wait clears
-// the events of the one before without reading them.
+// SAFETY: an event's data may be a pointer in other programs. Here it is a number, and a wait
+// clears the previous events without reading them.
 unsafe impl Send for EventBuffer {}
 
 impl EventBuffer {
-    /// Creates a buffer, and tries whether the kernel has `epoll_pwait2`.
+    /// Creates a buffer, and checks whether the kernel has `epoll_pwait2`.
     pub(super) fn new(poll: &Poll, limits: EventLimits) -> io::Result<Self> {
         let busy = limits.busy.unwrap_or(limits.waiting);
         let events = Vec::with_capacity(limits.waiting.max(busy));
@@ -71,9 +71,9 @@ impl EventBuffer {
         Ok(())
     }
 
-    /// Waits for events, at most `limit`, and calls `each` with every token and its readiness.
+    /// Waits for events, for at most `limit`, and calls `each` with every token and its readiness.
     ///
-    /// A wait that a signal interrupts has no events.
+    /// A wait that a signal interrupts returns no events.
     pub(super) fn wait(
         &mut self,
         poll: &mut Poll,

@@ -3,8 +3,8 @@
 //! A submitted operation owns its buffers and paths. It stays in this table until the kernel has
 //! completed it, even if the future that started it is dropped meanwhile.
 //!
-//! - RING-1. From submission until its completion has been read, an operation stays in the table.
-//!   Meanwhile no thread touches the memory that its submission entry points to.
+//! - RING-1. From submission until its completion has been read, an operation stays in the table,
+//!   and no thread touches the memory that its submission entry points to.
 
 use slab::Slab;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) trait Completion: Send + Sync {
     /// `result` is the value that the system call would have returned; errors are negative.
     fn complete(self: Arc<Self>, result: i32, context: CompletionContext);
 
-    /// Returns whether the operation must run to its end although no future waits for it.
+    /// Returns whether the operation must run to completion even if no future waits for it.
     fn must_finish(&self) -> bool;
 }
 

@@ -1,33 +1,32 @@
 //! Station 7 for I/O: the readiness of one registered descriptor, and the wakers of its waiters.
 //!
-//! A task comes here from a read or write that would block. When the kernel reports that it no
-//! longer would, the poller wakes the task, which leads on to station 8.
+//! A task comes here from a read or write that would block. When the kernel reports that the
+//! operation would no longer block, the poller wakes the task, which leads to station 8.
 //!
 //! # The readiness word
 //!
-//! One atomic word holds what the descriptor is ready for, as far as known, and a count of events.
-//! The epoll instance is edge-triggered: it reports changes only. So a descriptor stays ready until
-//! an operation finds that it would block and clears the readiness
+//! One atomic word holds the known readiness of the descriptor and a count of events. The epoll
+//! instance is edge-triggered: it reports only changes. So a descriptor stays ready until an
+//! operation finds that it would block and clears the readiness
 //! ([`IoReadiness::clear_if_unchanged`]). The event count keeps that operation from clearing an
 //! event that came after its [`ReadinessSnapshot`].
 //!
 //! # Draining
 //!
-//! Most often an operation finds out by reading or writing less than it could have. That happens
-//! with every request, so it costs only a plain store beside the word. [`IoReadiness::mark_drained`]
-//! stores the event count up to which the readiness was used up. [`IoReadiness::load`] compares the
-//! two counts.
+//! Usually an operation detects this by reading or writing less than it could have. This happens
+//! with every request, so it costs only a plain store beside the word.
+//! [`IoReadiness::mark_drained`] stores the event count up to which the descriptor was drained.
+//! [`IoReadiness::load`] compares the two counts.
 //!
 //! If two operations store concurrently, the one with the older snapshot may store last. Then the
-//! descriptor seems ready although it is not, and the next operation clears that.
+//! descriptor seems ready although it is not, and the next operation clears the readiness.
 //!
 //! # Closed directions
 //!
-//! `READ_CLOSED` and `WRITE_CLOSED` may be wrong. The kernel also reports these flags for an error of
-//! a single packet and for a message in the error queue. It also does so when the last writer of a
-//! named pipe leaves and another comes. In a direction that is really closed no operation would
-//! block. So an operation that would block clears these flags too. If they stayed, its caller would
-//! retry forever.
+//! `READ_CLOSED` and `WRITE_CLOSED` may be wrong. The kernel also reports these flags for an error
+//! of a single packet, for a message in the error queue, and when the last writer of a named pipe
+//! leaves and another comes. In a direction that is really closed, no operation would block. So an
+//! operation that would block clears these flags too. Otherwise its caller would retry forever.
 //!
 //! # Protocol
 //!
@@ -36,7 +35,7 @@
 //!
 //! The race to fear: the poller finds no waker, and the waiter sees no readiness. It cannot happen:
 //! all accesses to the word and to the waker cells are SeqCst, so at least one of the two sees the
-//! other. (Model: `models/io_readiness.rs`.)
+//! other's write. (Model: `models/io_readiness.rs`.)
 //!
 //! # Waiters
 //!
@@ -95,7 +94,7 @@ impl BitOr for Readiness {
 const SHUT_DOWN: u64 = 1 << 8;
 /// The unit of the event count in the word.
 const EVENT: u64 = 1 << 16;
-/// Stands for "not drained" in `read_drained_at` and `write_drained_at`.
+/// The value of `read_drained_at` and `write_drained_at` that means "not drained".
 const NEVER: u64 = u64::MAX;
 
 /// The readiness at one time, together with the event count.
@@ -150,9 +149,9 @@ impl Direction {
 
 /// The readiness of one descriptor, and the tasks that wait for it.
 ///
-/// It fills two cache lines of its own, because the pollers of several workers write to their
-/// sources all the time. The fields that every request uses are in the second line. The writer's
-/// waker, which few requests use, is at the end of the first.
+/// It fills two cache lines, because the pollers of several workers write to their sources
+/// constantly. The fields that every request uses are in the second line. The writer's waker, which
+/// few requests use, is at the end of the first.
 #[repr(C, align(128))]
 pub(crate) struct IoReadiness {
     waiters: Waiters<(), Readiness>,
@@ -194,7 +193,7 @@ impl IoReadiness {
     pub(crate) fn reset_for_reuse(&self) {
         self.read_drained_at.store(NEVER, Relaxed);
         self.write_drained_at.store(NEVER, Relaxed);
-        // The event count goes on, so that an older snapshot cannot clear a later event.
+        // The event count continues, so that an older snapshot cannot clear a later event.
         self.word.fetch_and(!(EVENT - 1), SeqCst);
     }
 
@@ -251,7 +250,7 @@ impl IoReadiness {
         }
         if registered == Registered::Notified {
             // The poller woke this cell while the waker was being stored, and another task has
-            // used up the readiness since. Poll again.
+            // consumed the readiness since. Poll again.
             waker.wake_by_ref();
         }
         Poll::Pending
@@ -259,7 +258,8 @@ impl IoReadiness {
 
     /// Waits in the list until any flag of `mask` is ready.
     ///
-    /// The future that owns `waiter` calls [`cancel_wait`](Self::cancel_wait) before it is dropped.
+    /// The future that owns `waiter` must call [`cancel_wait`](Self::cancel_wait) before it is
+    /// dropped.
     pub(crate) fn poll_listed(
         &self,
         waiter: Pin<&Waiter<Readiness>>,
@@ -271,7 +271,7 @@ impl IoReadiness {
             self.cancel_wait(waiter);
             return Poll::Ready(seen);
         }
-        // If the poller is waking this waiter right now, it may wake an older waker. The waiter
+        // If the poller is currently waking this waiter, it may wake an older waker. The waiter
         // then queues itself again.
         let is_waiting = self.waiters.update_waker(waiter, cx.waker()) == WaiterState::Waiting;
         if !is_waiting {
@@ -290,9 +290,9 @@ impl IoReadiness {
         Poll::Pending
     }
 
-    /// Removes `waiter` from the list, if it is there.
+    /// Removes `waiter` from the list, if it is in the list.
     pub(crate) fn cancel_wait(&self, waiter: Pin<&Waiter<Readiness>>) {
-        // All waiters are woken for an event, so a cancelled one owes nothing to the others.
+        // An event wakes all waiters, so a cancelled waiter has nothing to forward.
         let _ = self.waiters.cancel(waiter);
     }
 
@@ -361,7 +361,7 @@ impl IoReadiness {
     /// The panic hook has printed each panic, and the calling thread is not at fault.
     #[cold]
     pub(crate) fn wake_remaining(&self, ready: Readiness) {
-        // A waker that panicked was taken out before, so the loop ends.
+        // A waker is taken out before it is woken, so the loop ends even if wakers panic.
         while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.wake(ready))) {
             std::mem::forget(payload); // its drop might panic again
         }

@@ -1,11 +1,11 @@
-//! Station 6, the driver: timers and I/O, and what an idle thread waits in.
+//! Station 6, the driver: timers and I/O, and the poller that an idle thread waits in.
 //!
 //! - [`clock`]: the runtime's time, which may be paused. [`clock::tsc`] reads it faster, as an
 //!   upper bound or approximately. A [`ClockNs`](clock::clock_ns::ClockNs) is a time in one word.
 //! - [`poller`]: one worker's epoll instance. [`io_readiness`] is one descriptor registered with
-//!   it; [`event_buffer`] is the wait itself.
+//!   it; [`event_buffer`] is the epoll wait.
 //! - [`uring`]: one worker's io_uring for files, registered with its poller. [`in_flight`] holds
-//!   the operations that the kernel is working on.
+//!   the operations that the kernel is executing.
 //! - [`timers`]: one worker's timers, behind a spin lock. [`wheel`] is the data structure inside.
 //!
 //! A worker parks until its next timer is due: in its poller if [`Poller::needs_poll`], otherwise

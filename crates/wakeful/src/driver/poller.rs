@@ -9,13 +9,13 @@
 //! - POLLER-2. The token that epoll keeps with a descriptor is the address of its [`IoReadiness`].
 //!   An event may have been fetched while the descriptor is deregistered. So a deregistered source
 //!   is retired first, and free for another descriptor only from the start of the next poll. By
-//!   then all events that were fetched before have been delivered (POLLER-1), and no later wait
-//!   fetches one for it.
+//!   then all previously fetched events have been delivered (POLLER-1), and no later wait fetches
+//!   an event for it.
 //! - POLLER-3. A source lives as long as its poller. If a program closes a descriptor before it is
-//!   deregistered, and has a duplicate of it, epoll reports the old token for good. If epoll then
-//!   refuses to deregister the descriptor, its source is never reused. By then the number may belong
-//!   to another registered descriptor. Then epoll deregisters that one, and a later owner of the
-//!   source may see a spurious wake-up.
+//!   deregistered, and has a duplicate of it, epoll reports the old token forever. If epoll then
+//!   refuses to deregister the descriptor, its source is never reused. If the number already
+//!   belongs to another registered descriptor, epoll deregisters that descriptor instead, and a
+//!   later owner of the source may see a spurious wake-up.
 //!
 //! A poller may have a ring for files ([`uring`](super::uring)). The ring's descriptor is
 //! registered like any other, and every poll processes the ring's completions.
@@ -47,7 +47,7 @@ const RING: Token = Token(1);
 /// Tokens up to this one are the poller's own. No source has such a low address.
 const LAST_OWN: usize = 1;
 
-/// Every time this many sources were retired, a poll is requested that frees them.
+/// The number of retired sources after which a poll is requested to free them.
 const MANY_RETIRED: usize = 64;
 
 /// An epoll instance with the sources that are registered with it.
@@ -62,30 +62,29 @@ pub(crate) struct Poller {
     counters: PollerCounters,
     /// Sources without a descriptor. Its lock is taken inside the lock of `sources`.
     unused: Mutex<UnusedSources>,
-    /// Whether `UnusedSources::retired` is not empty. Set under its lock, after the source went
-    /// in.
+    /// Whether `UnusedSources::retired` is not empty. Set under its lock, after a source was added.
     has_retired: AtomicBool,
     /// Created for the first operation on a file. `Some(None)` if that failed.
     ring: OnceLock<Option<Arc<Ring>>>,
 }
 
-/// Counts of a poller's life, for metrics.
+/// Lifetime counters of a poller, for metrics.
 #[derive(Default)]
 pub(crate) struct PollerCounters {
-    /// Descriptors that were ever registered.
+    /// The number of descriptors registered so far.
     pub(crate) registered: AtomicU64,
-    /// Descriptors that were ever deregistered.
+    /// The number of descriptors deregistered so far.
     pub(crate) deregistered: AtomicU64,
-    /// Events of descriptors that were ever delivered. Written under POLLER-1.
+    /// The number of events delivered so far. Written under POLLER-1.
     pub(crate) events: AtomicU64,
 }
 
-/// A registered file descriptor's source, as its owner holds it.
+/// The source of a registered file descriptor, held by the descriptor's owner.
 pub(crate) struct RegisteredSource {
     pub(crate) source: Arc<IoReadiness>,
     key: usize,
-    /// No other source was registered. The poller's owner may be parked outside of the poller and
-    /// has to be woken.
+    /// Whether no other source was registered. Then the poller's owner may be parked outside the
+    /// poller and must be woken.
     pub(crate) is_first: bool,
 }
 
@@ -96,17 +95,17 @@ impl RegisteredSource {
     }
 }
 
-/// Sources that no descriptor has (POLLER-2).
+/// Sources that belong to no descriptor (POLLER-2).
 #[derive(Default)]
 struct UnusedSources {
-    /// Free from the next poll on.
+    /// Sources that become free at the next poll.
     retired: Vec<Arc<IoReadiness>>,
     free: Vec<Arc<IoReadiness>>,
-    /// Never free: epoll may still report them (POLLER-3).
+    /// Sources that never become free, because epoll may still report them (POLLER-3).
     quarantined: Vec<Arc<IoReadiness>>,
 }
 
-/// What the polling thread needs exclusively (POLLER-1).
+/// The state that only the polling thread accesses (POLLER-1).
 struct PollState {
     poll: Poll,
     events: EventBuffer,
@@ -131,7 +130,7 @@ impl Poller {
         })
     }
 
-    /// Returns whether polling has any use: there are sources, retired sources or file operations.
+    /// Returns whether there is a reason to poll: sources, retired sources or file operations.
     #[inline]
     pub(crate) fn needs_poll(&self) -> bool {
         // A thread that sees the count of a removed source also sees that it is retired: `retire`
@@ -141,7 +140,7 @@ impl Poller {
 
     /// Returns the ring for files, which the first call creates with `make`.
     ///
-    /// `None` if it could not be created.
+    /// Returns `None` if the ring could not be created.
     pub(crate) fn ring_or_init(
         &self,
         make: impl FnOnce() -> io::Result<Ring>,
@@ -217,11 +216,11 @@ impl Poller {
 
     /// Deregisters a descriptor (POLLER-2).
     ///
-    /// Its owner calls this when no task can begin to wait for it any more. Registered wakers are
-    /// dropped.
+    /// The owner must call this when no task can start to wait for the descriptor. Registered
+    /// wakers are dropped.
     pub(crate) fn deregister(&self, fd: RawFd, registered: &RegisteredSource) -> io::Result<()> {
         let deregistered = self.registry.deregister(&mut SourceFd(&fd));
-        // Runs foreign code, so without a lock.
+        // Called without a lock, because it runs foreign code.
         registered.source.drop_wakers();
         self.counters.deregistered.fetch_add(1, Relaxed);
         match deregistered {
@@ -231,8 +230,8 @@ impl Poller {
         deregistered
     }
 
-    /// Removes a source that epoll may go on reporting (POLLER-3), because its descriptor was
-    /// closed before it was deregistered.
+    /// Removes a source that epoll may keep reporting (POLLER-3), because its descriptor was closed
+    /// before it was deregistered.
     #[cold]
     fn quarantine(&self, registered: &RegisteredSource) {
         let mut sources = lock(&self.sources);
@@ -240,7 +239,7 @@ impl Poller {
         self.count.store(sources.len(), SeqCst);
     }
 
-    /// Removes a source that epoll does not report any more (POLLER-2).
+    /// Removes a source that epoll no longer reports (POLLER-2).
     fn retire(&self, registered: &RegisteredSource) {
         let mut sources = lock(&self.sources);
         let retired = self.push_retired(sources.remove(registered.key));
@@ -253,7 +252,7 @@ impl Poller {
         }
     }
 
-    /// Returns how many sources are retired now.
+    /// Adds a retired source, and returns the number of retired sources.
     fn push_retired(&self, source: Arc<IoReadiness>) -> usize {
         let mut unused = lock(&self.unused);
         unused.retired.push(source);
@@ -261,14 +260,14 @@ impl Poller {
         unused.retired.len()
     }
 
-    /// Waits for events, at most `limit`, and delivers them. Returns their number.
+    /// Waits for events, for at most `limit`, and delivers them. Returns their number.
     ///
     /// Returns 0 at once if another thread is polling.
     pub(crate) fn poll(&self, limit: Option<Duration>) -> usize {
         self.try_poll(limit).unwrap_or(0)
     }
 
-    /// Waits for events, at most `limit`, and delivers them. Returns their number.
+    /// Waits for events, for at most `limit`, and delivers them. Returns their number.
     ///
     /// Returns `None` at once if another thread is polling.
     pub(crate) fn try_poll(&self, limit: Option<Duration>) -> Option<usize> {
@@ -277,7 +276,7 @@ impl Poller {
 
     /// Polls like [`try_poll`](Self::try_poll), but does not wait if `is_notified` returns true.
     ///
-    /// `is_notified` is called after the lock was taken.
+    /// `is_notified` is called after the lock is taken.
     pub(crate) fn try_poll_unless(
         &self,
         limit: Option<Duration>,
@@ -293,7 +292,7 @@ impl Poller {
     ///
     /// # Safety
     ///
-    /// No other thread polls this poller meanwhile (POLLER-1).
+    /// No other thread may poll this poller meanwhile (POLLER-1).
     pub(crate) unsafe fn poll_exclusive(&self, limit: Option<Duration>) -> usize {
         // SAFETY: the caller guarantees POLLER-1, so no other thread accesses `poll_state`.
         unsafe { self.poll_state.with_exclusive(|state| self.poll_locked(state, limit)) }
@@ -328,7 +327,7 @@ impl Poller {
             let events = self.counters.events.load(Relaxed) + (count - ring_events) as u64;
             self.counters.events.store(events, Relaxed);
         }
-        // The wait may have been ended by the ring's descriptor.
+        // The ring's descriptor may have ended the wait.
         count + self.process_ring()
     }
 
@@ -351,7 +350,7 @@ impl Poller {
 impl Interrupt for Poller {
     fn interrupt(&self) {
         // This fails only if the kernel is out of memory. Then a waiting thread wakes up at its
-        // time limit, and the watchdog polls what no worker polls.
+        // time limit, and the watchdog polls the drivers that no worker polls.
         let _ = self.waker.wake();
     }
 }

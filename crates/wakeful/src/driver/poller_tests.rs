@@ -14,8 +14,8 @@ fn poller() -> Poller {
     Poller::new(EventLimits::default()).unwrap()
 }
 
-/// Does what the user of a deprecated constructor of `AsyncFd` can do. The descriptor is closed too
-/// early while a duplicate of it is open, and its number belongs to another descriptor by then.
+/// Reproduces a misuse that a deprecated constructor of `AsyncFd` allows. The descriptor is closed
+/// too early while a duplicate of it is open, and its number already belongs to another descriptor.
 #[test]
 fn source_that_epoll_may_report_lives_as_long_as_the_poller() {
     let poller = poller();
@@ -96,7 +96,7 @@ fn sleeping_thread_is_interrupted_if_many_sources_are_retired() {
             poller.poll(Some(LONG));
             began.elapsed()
         });
-        // Its poll may free the first ones when it starts.
+        // The thread's poll may free the first sources when it starts.
         for _ in 0..2 * MANY_RETIRED {
             let fd = reader.as_raw_fd();
             let registered = poller.register(fd, Interest::READABLE).unwrap();

@@ -1,6 +1,6 @@
 //! Station 7 for timers: one worker's timers, with the wakers of sleeping tasks.
 //!
-//! A task comes here from the poll of a `Sleep`. When its deadline has come, its waker leads on to
+//! A task comes here from the poll of a `Sleep`. When its deadline is reached, its waker leads to
 //! station 8.
 //!
 //! Actors: the *owner* is the worker, or the thread in `block_on`, that parks until the next timer
@@ -9,12 +9,12 @@
 //!
 //! - TIMER-1. The wheel, and an entry's links and waker, are accessed only under the lock of the
 //!   [`Timers`] that the entry is registered with.
-//! - TIMER-2. `when` is an entry's state, readable without the lock: a tick (it waits), FIRED, or
+//! - TIMER-2. `when` is an entry's state, readable without the lock: a tick (waiting), FIRED, or
 //!   SHUT_DOWN. Only the holder of the lock stores the last two, as its last access to the entry.
 //!   From then on the entry belongs to the sleeper alone.
-//! - TIMER-3. Moving a deadline to a later tick only stores that tick in `when`. When the old tick
-//!   comes, the wheel sees the new one and links the entry again. So `when` is never before the
-//!   tick that the entry is linked at.
+//! - TIMER-3. Moving a deadline to a later tick only stores that tick in `when`. At the old tick,
+//!   the wheel sees the new one and links the entry again. So `when` is never before the tick at
+//!   which the entry is linked.
 //! - TIMER-4. An entry is linked only while its future is pinned. Dropping the future unlinks it.
 //!
 //! Wakers are foreign code. They are cloned before the lock is taken, and woken and dropped after
@@ -32,7 +32,7 @@ use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
-/// Value of `when`: the deadline has come.
+/// Value of `when`: the timer has fired.
 const FIRED: u64 = u64::MAX;
 /// Value of `when`: the runtime shut down while the entry waited.
 const SHUT_DOWN: u64 = u64::MAX - 1;
@@ -41,12 +41,12 @@ const SHUT_DOWN: u64 = u64::MAX - 1;
 const LAST_TICK: u64 = TargetWord::MAX_NUMBER;
 const _: () =
     assert!(LAST_TICK < SHUT_DOWN && SHUT_DOWN < FIRED, "FIRED and SHUT_DOWN are not ticks");
-/// With this many different deadlines in one round of the wheel (256 ticks, 16 ms), waking up for
-/// each costs more than running the tasks.
+/// The number of different deadlines in one round of the wheel (256 ticks, 16 ms) from which waking
+/// up for each costs more than running the tasks.
 const CROWDED: u32 = 64;
-/// The owner of a crowded wheel wakes up at multiples of this, every 0.75 ms.
+/// The wake-up interval of the owner of a crowded wheel: 0.75 ms.
 const CROWD_TICKS: u64 = 12;
-/// How many wakers are taken out in one critical section.
+/// The number of wakers that are taken out in one critical section.
 const BATCH: usize = 32;
 
 /// One timer, embedded in the future that waits for it.
@@ -55,7 +55,7 @@ pub(crate) struct TimerEntry {
     links: Links<TimerEntry>,
     /// Guarded by the lock (TIMER-1).
     waker: UnsafeCell<Option<Waker>>,
-    /// The tick that it waits for, FIRED or SHUT_DOWN (TIMER-2).
+    /// The tick that the timer waits for, FIRED or SHUT_DOWN (TIMER-2).
     when: AtomicU64,
     _pinned: PhantomPinned,
 }
@@ -95,8 +95,8 @@ impl TimerEntry {
 
     /// Returns the tick that the timer waits for.
     ///
-    /// If it has fired or was shut down, which may happen at any time on another thread, this is a
-    /// number beyond the last tick.
+    /// After the timer has fired or was shut down, which another thread may do at any time, returns
+    /// a number beyond the last tick.
     pub(crate) fn tick(&self) -> u64 {
         self.when.load(Relaxed)
     }
@@ -116,10 +116,9 @@ impl TimerEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RegisterOutcome {
     Waiting,
-    /// The timer waits, and its deadline is now the earliest. An owner that is parked has to be
-    /// woken.
+    /// The timer waits, and its deadline is now the earliest. A parked owner must be woken.
     WaitingFirst,
-    /// The deadline has already come. The timer is not registered.
+    /// The deadline has passed. The timer is not registered.
     Due,
     ShutDown,
 }
@@ -130,8 +129,8 @@ pub(crate) struct Timers {
     /// The next tick at which `fire_due` has work, or MAX. Written under the lock, read by any
     /// thread.
     next: AtomicU64,
-    /// Many deadlines follow each other closely; see `next_wake_up`. Written under the lock, once
-    /// per round of the wheel.
+    /// Whether many deadlines follow each other closely; see `next_wake_up`. Written under the
+    /// lock, once per round of the wheel.
     crowded: AtomicBool,
     /// The index of the worker that owns these timers.
     pub(crate) owner: usize,
@@ -168,7 +167,7 @@ impl Timers {
 
     /// Returns the tick until which an idle owner may sleep.
     ///
-    /// Normally this is [`next`](Self::next). If many deadlines follow each other closely it is up
+    /// Normally this is [`next`](Self::next). If many deadlines follow each other closely, it is up
     /// to 0.75 ms later, so that one wake-up serves several timers.
     #[inline]
     pub(crate) fn next_wake_up(&self) -> Option<u64> {
@@ -183,7 +182,7 @@ impl Timers {
         self.state.with(|state| state.wheel.next_deadline())
     }
 
-    /// Returns how many timers wait.
+    /// Returns the number of waiting timers.
     pub(crate) fn len(&self) -> usize {
         self.state.with(|state| state.wheel.len())
     }
@@ -204,7 +203,8 @@ impl Timers {
                 return RegisterOutcome::ShutDown;
             }
             entry.when.store(tick, Relaxed);
-            // SAFETY: not linked, and pinned until its drop, which unlinks it (TIMER-4).
+            // SAFETY: the entry is not linked, and pinned until its drop, which unlinks it
+            // (TIMER-4).
             match unsafe { state.wheel.insert(NonNull::from(entry.get_ref()), tick) } {
                 Inserted::Due => {
                     entry.when.store(FIRED, Release);
@@ -223,8 +223,7 @@ impl Timers {
 
     /// Updates `next` after an insertion, under the lock.
     ///
-    /// A timer that is cancelled leaves `next` too early, which costs the owner one spurious
-    /// wake-up.
+    /// A cancelled timer leaves `next` too early, which costs the owner one spurious wake-up.
     fn publish_next(&self, tick: u64) -> RegisterOutcome {
         if tick < self.next.load(Relaxed) {
             self.next.store(tick, SeqCst);
@@ -235,7 +234,7 @@ impl Timers {
 
     /// Moves the deadline of a timer that is registered here and waits.
     ///
-    /// If the new deadline has already come, its waker is woken.
+    /// If the new deadline has passed, wakes the timer's waker.
     pub(crate) fn rearm(&self, entry: Pin<&TimerEntry>, tick: u64) -> RegisterOutcome {
         let tick = tick.min(LAST_TICK);
         let current = entry.when.load(Acquire);
@@ -252,14 +251,14 @@ impl Timers {
             // (TIMER-4).
             unsafe { state.wheel.remove(entry_ptr) };
             if state.closed {
-                // `close` has not reached this entry yet, and will not find it any more.
+                // `close` has not reached this entry yet, and will no longer find it.
                 // SAFETY: the lock is held (TIMER-1).
                 waker = entry.waker.with_mut(|slot| unsafe { (*slot).take() });
                 entry.when.store(SHUT_DOWN, Release);
                 return RegisterOutcome::ShutDown;
             }
             entry.when.store(tick, Relaxed);
-            // SAFETY: alive as above, and just unlinked.
+            // SAFETY: the entry is alive as above, and was just unlinked.
             match unsafe { state.wheel.insert(entry_ptr, tick) } {
                 Inserted::Due => {
                     // SAFETY: the lock is held (TIMER-1).
@@ -301,7 +300,7 @@ impl Timers {
     /// Unlinks a timer that was registered here, because its future is dropped or reset.
     pub(crate) fn cancel(&self, entry: Pin<&TimerEntry>) {
         if entry.state() != TimerState::Waiting {
-            return; // TIMER-2: the entry is the sleeper's, and its waker was taken
+            return; // TIMER-2: the entry belongs to the sleeper, and its waker was taken
         }
         let waker = self.state.with(|state| {
             // SAFETY: the lock is held (TIMER-1), and the entry is alive (TIMER-4).
@@ -324,8 +323,8 @@ impl Timers {
 
     /// Fires all timers that are due at `now`, and advances the wheel to `now` in any case.
     ///
-    /// For a clock that was advanced by the program: timers registered later see the new time even
-    /// if no timer was due.
+    /// Used when the program has advanced a clock: timers registered later see the new time even if
+    /// no timer was due.
     pub(crate) fn advance_to(&self, now: u64) -> usize {
         let mut fired = 0;
         let mut batch = WakerBatch::new();
@@ -351,7 +350,7 @@ impl Timers {
         }
     }
 
-    /// Rejects new timers, and wakes all tasks that wait. They see [`TimerState::ShutDown`].
+    /// Rejects new timers, and wakes all waiting tasks, which then see [`TimerState::ShutDown`].
     pub(crate) fn close(&self) {
         let is_empty = self.state.with(|state| {
             state.closed = true;
@@ -363,7 +362,7 @@ impl Timers {
         }
     }
 
-    /// Wakes all tasks that wait, after `closed` was set.
+    /// Wakes all waiting tasks, after `closed` was set.
     #[cold]
     fn wake_all(&self) {
         let mut batch = WakerBatch::new();
@@ -377,11 +376,11 @@ impl Timers {
                     let entry = unsafe { entry_ptr.as_ref() };
                     // SAFETY: the lock is held (TIMER-1).
                     batch.push(entry.waker.with_mut(|slot| unsafe { (*slot).take() }));
-                    // TIMER-2: the last access. It is a swap because TIMER-3 stores with a
+                    // TIMER-2: the last access. A swap, because TIMER-3 stores with a
                     // compare_exchange, which either came before or fails.
                     entry.when.swap(SHUT_DOWN, AcqRel);
                 }
-                // A thread may have fired due timers after `close` stored this.
+                // A thread may have fired due timers after `close` stored MAX here.
                 self.next.store(u64::MAX, SeqCst);
             });
             let more = batch.is_full();
@@ -413,7 +412,7 @@ impl WakerBatch {
         self.len += 1;
     }
 
-    /// Wakes all, even if some panic. The panic hook has printed each panic.
+    /// Wakes all wakers, even if some panic. The panic hook has printed each panic.
     fn wake(&mut self) {
         let len = mem::take(&mut self.len);
         let mut wakers = self.wakers[..len].iter_mut().filter_map(Option::take);
@@ -451,7 +450,8 @@ impl State {
 
     /// Links a popped timer again whose deadline has moved to a later tick (TIMER-3).
     fn relink(&mut self, entry_ptr: NonNull<TimerEntry>, when: u64) {
-        // SAFETY: popped, so not linked. It did not fire, so it is alive (TIMER-4).
+        // SAFETY: the entry was popped, so it is not linked. It did not fire, so it is alive
+        // (TIMER-4).
         let inserted = unsafe { self.wheel.insert(entry_ptr, when) };
         debug_assert_eq!(inserted, Inserted::Waiting, "TIMER-3: `when` is after the linked tick");
     }

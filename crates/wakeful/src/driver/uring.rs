@@ -1,15 +1,15 @@
 //! Station 6 for files: one worker's io_uring.
 //!
-//! The poll of a future submits an operation. While the kernel works on it, the operation is in
-//! the [`InFlight`] table. When the worker's poller sees its completion, the ring calls
+//! The poll of a future submits an operation. While the kernel executes the operation, it is in the
+//! [`InFlight`] table. When the worker's poller sees the completion, the ring calls
 //! [`Completion::complete`].
 //!
 //! Each worker has its own ring, created on first use. Only the worker's thread submits
 //! operations; other threads at most cancel them. So the lock is normally uncontended. The ring's
 //! file descriptor is registered with the poller that the worker parks in.
 //!
-//! Every operation is submitted at once: when [`Ring::submit`] returns `Ok`, the kernel has it.
-//! Operations that the kernel completes during submission are found in the completion queue right
+//! Every operation is submitted at once: when [`Ring::submit`] returns `Ok`, the kernel has it. If
+//! the kernel completes an operation during submission, its completion is in the queue right
 //! afterwards.
 //!
 //! The ring peeks at completions. It never waits for them with `io_uring_enter`, because a call with
@@ -33,7 +33,7 @@ const ENTRIES: u32 = 64;
 const COMPLETIONS: u32 = 1024;
 /// `user_data` of cancellation requests, whose completions are ignored.
 const IGNORED: u64 = u64::MAX;
-/// How often a submission is retried while the kernel is short of memory.
+/// The number of attempts to submit while the kernel is short of memory.
 const ATTEMPTS: u32 = 100;
 
 /// An io_uring instance with the operations that were submitted to it.
@@ -50,8 +50,8 @@ struct Inner {
     /// Both are dropped only if no operation is in flight (RING-1).
     uring: ManuallyDrop<IoUring>,
     operations: ManuallyDrop<InFlight>,
-    /// A submission failed. Its entry is still in the submission queue, so the ring must not be
-    /// entered again with new entries.
+    /// Whether a submission has failed. Its entry is still in the submission queue, so the ring must
+    /// not be entered again with new entries.
     broken: bool,
 }
 
@@ -77,7 +77,7 @@ impl Ring {
         let mut probe = Probe::new();
         uring.submitter().register_probe(&mut probe)?;
         let threads = u32::try_from(threads).unwrap_or(u32::MAX);
-        // Fails on kernels that don't know the limit; they use their own.
+        // Fails on kernels that don't support the limit, which use their own.
         let _ = uring.submitter().register_iowq_max_workers(&mut [threads, threads]);
         let fd = uring.as_raw_fd();
         let inner = Inner {
@@ -112,11 +112,11 @@ impl Ring {
     ///
     /// # Errors
     ///
-    /// Fails if the kernel did not accept the operation. It never will then.
+    /// Fails if the kernel did not accept the operation, and never will.
     ///
     /// # Safety
     ///
-    /// `operation` owns the memory that `entry` points to. That memory neither moves nor is
+    /// `operation` must own the memory that `entry` points to. That memory must neither move nor be
     /// touched until the operation has completed (RING-1).
     pub(crate) unsafe fn submit(
         &self,
@@ -179,7 +179,7 @@ impl Ring {
         count
     }
 
-    /// Blocks until no operation is in flight. Cancels those that need not finish.
+    /// Blocks until no operation is in flight, and cancels operations that need not finish.
     pub(crate) fn drain(&self) {
         let mut completed = Completed::new();
         {
@@ -215,7 +215,7 @@ impl Ring {
     }
 }
 
-/// The kernel did not accept an operation.
+/// The error of an operation that the kernel did not accept.
 #[derive(Debug)]
 pub(crate) struct SubmitError;
 
@@ -224,7 +224,7 @@ impl Inner {
     ///
     /// # Safety
     ///
-    /// As for [`Ring::submit`]. After an error the kernel never sees the entry.
+    /// The contract of [`Ring::submit`]. After an error the kernel never sees the entry.
     unsafe fn enter(&mut self, entry: Entry, completed: &mut Completed) -> Result<(), SubmitError> {
         // SAFETY: the caller guarantees RING-1 for the entry.
         if self.broken || unsafe { self.uring.submission().push(&entry) }.is_err() {
@@ -269,8 +269,8 @@ impl Inner {
                 return;
             }
             const GET_EVENTS: u32 = 1;
-            // The kernel buffered completions that did not fit into the queue. Entering it moves
-            // them there.
+            // The kernel buffered completions that did not fit into the queue. Entering the ring
+            // moves them into the queue.
             // SAFETY: the call submits no entry and passes no argument.
             let entered = unsafe { self.uring.submitter().enter::<()>(0, 0, GET_EVENTS, None) };
             if entered.is_err() {
@@ -290,7 +290,8 @@ fn complete_all(completed: Completed, context: CompletionContext) {
 impl Drop for Inner {
     fn drop(&mut self) {
         // RING-1: operations in flight are leaked, and so is the ring that the kernel reports to.
-        // (An operation keeps its runtime alive, and with it the ring, so none is expected here.)
+        // (None is expected here, because an operation keeps its runtime alive, and thereby the
+        // ring.)
         if self.operations.len() == 0 {
             // SAFETY: both are dropped once, here.
             unsafe {

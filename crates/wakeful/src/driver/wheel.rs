@@ -3,8 +3,8 @@
 //! Entries are inserted by a sleep's first `Pending`. They leave when the driver pops them because
 //! they are due, or when their owner removes them.
 //!
-//! The wheel is a plain data structure, without clock, lock or waker. Time is a count of ticks that
-//! the caller passes in.
+//! The wheel is a plain data structure, without clock, lock or waker. Time is a tick count that the
+//! caller passes in.
 //!
 //! A tick is a number of eight digits with eight bits each. Level `n` has one slot, a list of
 //! entries, for each value of digit `n`:
@@ -24,9 +24,9 @@
 //! ```
 //!
 //! Eight levels hold any `u64`, so every deadline has its exact slot. The upper levels cost only
-//! their part of the table. Digits have eight bits rather than six, although the bits of six would
-//! fit into one word. Each cascade fetches the timer's entry from memory. With eight bits, most
-//! sleeps of up to four seconds cascade once.
+//! their part of the table. Digits have eight bits rather than six, although a bit set for six-bit
+//! digits would fit into one word: each cascade fetches the timer's entry from memory, and with
+//! eight bits, most sleeps of up to four seconds cascade only once.
 //!
 //! # Rules
 //!
@@ -34,9 +34,9 @@
 //!   them, a thread with `&Wheel` may read them. The links of an unlinked entry belong to the
 //!   entry's owner.
 //! - WHEEL-2. From `insert` until it is popped or removed, an entry is alive and does not move.
-//! - WHEEL-3. A linked entry is in exactly one list, which its `slot` names. The first entry
-//!   of a list has no `prev` and the last no `next`. An empty list has neither first nor last. A
-//!   bit in `occupied` or `levels` is set exactly if there is an entry behind it.
+//! - WHEEL-3. A linked entry is in exactly one list, identified by its `slot`. The first entry of a
+//!   list has no `prev` and the last no `next`. An empty list has neither first nor last. A bit in
+//!   `occupied` or `levels` is set exactly if there is an entry behind it.
 //! - WHEEL-4. An entry's level is the highest digit in which its deadline differs from `elapsed`.
 //!   Its slot is the value of that digit. An entry that is due at `elapsed`, about to be popped, is
 //!   in its slot of level 0.
@@ -45,10 +45,10 @@
 //!
 //! - All entries of lower levels are due before all entries of higher levels. Within a level, the
 //!   order is that of the slots. So the next slot is the first set bit of the lowest level in use,
-//!   however far away it is.
+//!   no matter how far away it is.
 //! - `elapsed` may move up to the start of that slot without changing the slot of any other entry.
-//!   There, the slot's own entries differ from `elapsed` only in lower digits: they cascade. Each
-//!   entry moves down at most once per level.
+//!   At that point, the slot's own entries differ from `elapsed` only in lower digits: they
+//!   cascade. Each entry moves down at most once per level.
 //! - Entries with the same deadline always share a list. Lists are appended to at the end and
 //!   cascaded from the front, so such entries fire in order of insertion.
 
@@ -59,8 +59,9 @@ use std::cell::Cell;
 use std::marker::PhantomPinned;
 use std::ptr::NonNull;
 
-/// Up to this many entries of the next slot are searched for the earliest deadline. Otherwise a
-/// thread that sleeps until the start of the slot wakes up for a cascade only.
+/// The number of entries of the next slot up to which they are searched for the earliest deadline.
+/// With more entries, a thread that sleeps until the start of the slot may wake up only for a
+/// cascade.
 const EXACT_SEARCH_LIMIT: usize = 4;
 
 const _: () = assert!(size_of::<Links<()>>() <= 32, "half a cache line per timer");
@@ -69,13 +70,13 @@ const _: () = assert!(size_of::<Links<()>>() <= 32, "half a cache line per timer
 ///
 /// # Safety
 ///
-/// `links` returns the same field of the same entry every time, and never panics.
+/// `links` must return the same field of the same entry every time, and never panic.
 pub(crate) unsafe trait Linked: Sized {
     /// Returns the address of an entry's links.
     ///
     /// # Safety
     ///
-    /// `entry` points to a live entry.
+    /// `entry` must point to a live entry.
     unsafe fn links(entry: NonNull<Self>) -> NonNull<Links<Self>>;
 }
 
@@ -86,7 +87,7 @@ pub(crate) unsafe trait Linked: Sized {
 pub(crate) struct Links<E> {
     prev: Cell<Option<NonNull<E>>>,
     next: Cell<Option<NonNull<E>>>,
-    /// Set by `insert`. Stays readable after the entry was popped or removed.
+    /// Set by `insert`. Stays readable after the entry is popped or removed.
     deadline_tick: Cell<u64>,
     /// The list that the entry is in, or UNLINKED.
     slot: Cell<SlotIndex>,
@@ -114,7 +115,7 @@ impl<E> Links<E> {
 ///
 /// # Safety
 ///
-/// `entry` is alive, and WHEEL-1 allows the caller to access its links.
+/// `entry` must be alive, and WHEEL-1 must allow the caller to access its links.
 #[inline(always)]
 unsafe fn links<'a, E: Linked>(entry: NonNull<E>) -> &'a Links<E> {
     // SAFETY: the entry is alive, so `Linked` returns a field of it. No other thread accesses that
@@ -134,7 +135,7 @@ pub(crate) enum Inserted {
 
 /// A hierarchical timer wheel. It links its entries, but does not own them.
 pub(crate) struct Wheel<E: Linked> {
-    /// All entries that are due before this tick were popped. It never decreases.
+    /// The tick before which all due entries have been popped. Never decreases.
     elapsed: u64,
     /// The number of linked entries.
     len: usize,
@@ -170,14 +171,14 @@ impl<E: Linked> Wheel<E> {
     ///
     /// # Safety
     ///
-    /// `entry` is alive and linked into no wheel. If the result is `Waiting`, the caller upholds
-    /// WHEEL-1 and WHEEL-2 from now on.
+    /// `entry` must be alive and linked into no wheel. If the result is `Waiting`, the caller must
+    /// uphold WHEEL-1 and WHEEL-2 from then on.
     #[inline]
     pub(crate) unsafe fn insert(&mut self, entry: NonNull<E>, deadline_tick: u64) -> Inserted {
         if deadline_tick <= self.elapsed {
             return Inserted::Due;
         }
-        // SAFETY: not linked, so the links belong to the caller (WHEEL-1).
+        // SAFETY: the entry is not linked, so the links belong to the caller (WHEEL-1).
         let links = unsafe { links(entry) };
         debug_assert!(!links.is_linked(), "inserted twice");
         links.deadline_tick.set(deadline_tick);
@@ -189,12 +190,12 @@ impl<E: Linked> Wheel<E> {
         Inserted::Waiting
     }
 
-    /// Unlinks `entry` if it is linked. Returns whether it was.
+    /// Unlinks `entry` if it is linked, and returns whether it was.
     ///
     /// # Safety
     ///
-    /// `entry` is alive, and linked into this wheel or none. If none, the caller may read its links
-    /// (WHEEL-1).
+    /// `entry` must be alive, and linked into this wheel or none. If none, the caller must be
+    /// allowed to read its links (WHEEL-1).
     #[inline]
     pub(crate) unsafe fn remove(&mut self, entry: NonNull<E>) -> bool {
         // SAFETY: the links belong to this wheel or to the caller (WHEEL-1).
@@ -213,8 +214,8 @@ impl<E: Linked> Wheel<E> {
 
     /// Returns the tick at which to call `pop_due` next.
     ///
-    /// It is never after the earliest deadline, and often exactly that. Otherwise a slot has to
-    /// cascade at that tick. It is after `elapsed` once `pop_due` returned `None`.
+    /// The tick is never after the earliest deadline, and often equals it. Otherwise a slot must
+    /// cascade at that tick. Once `pop_due` has returned `None`, the tick is after `elapsed`.
     pub(crate) fn next_event(&self) -> Option<u64> {
         let table = self.table.as_deref()?;
         let slot = table.next_slot()?;
@@ -227,7 +228,7 @@ impl<E: Linked> Wheel<E> {
         Some(event)
     }
 
-    /// Returns the current round of level 0, and how many ticks of that round have entries.
+    /// Returns the current round of level 0, and the number of its ticks that have entries.
     pub(crate) fn round(&self) -> (u64, u32) {
         let ticks = self.table.as_deref().map_or(0, |table| table.occupied[0].len());
         (self.elapsed >> BITS, ticks)
@@ -245,10 +246,10 @@ impl<E: Linked> Wheel<E> {
 
     /// Advances the wheel towards `now_tick`, and unlinks and returns the next entry that is due.
     ///
-    /// Entries are returned by deadline. Those with the same deadline are returned in order of
+    /// Entries are returned in order of deadline; entries with the same deadline in order of
     /// insertion. `None` means that the wheel has reached `now_tick`.
     ///
-    /// Between two calls, `elapsed` is the deadline of the entry popped last, and entries may be
+    /// Between two calls, `elapsed` is the deadline of the last popped entry, and entries may be
     /// inserted and removed. A `now_tick` before `elapsed` counts as `elapsed`.
     #[inline]
     pub(crate) fn pop_due(&mut self, now_tick: u64) -> Option<NonNull<E>> {
@@ -284,14 +285,14 @@ impl<E: Linked> Wheel<E> {
         Some(first)
     }
 
-    /// Moves the entries of a slot to lower levels. `elapsed` is the start of the slot.
+    /// Moves the entries of a slot to lower levels. `elapsed` must be the start of the slot.
     fn cascade(&mut self, slot: SlotIndex) {
         debug_assert_eq!(slot.start(self.elapsed), self.elapsed);
         let Some(table) = self.table.as_deref_mut() else { return };
         let mut next = table.take(slot);
         while let Some(entry) = next {
-            // SAFETY: the entry was linked and its owner does not know otherwise, so it is alive
-            // (WHEEL-2). The wheel is borrowed mutably (WHEEL-1).
+            // SAFETY: to its owner, the entry is still linked, so it is alive (WHEEL-2). The wheel
+            // is borrowed mutably (WHEEL-1).
             let links = unsafe { links(entry) };
             next = links.next.get();
             let lower = SlotIndex::of(links.deadline_tick.get(), self.elapsed);

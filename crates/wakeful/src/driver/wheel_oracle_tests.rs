@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, RandomState};
 struct Oracle {
     elapsed: u64,
     inserted: u64,
-    /// From deadline and order of insertion to the entry.
+    /// The entries by deadline and order of insertion.
     waiting: BTreeMap<(u64, u64), usize>,
     keys: Vec<Option<(u64, u64)>>,
 }
@@ -75,13 +75,13 @@ impl Draw {
         1 << (self.rng.below(LEVELS as u32) * BITS)
     }
 
-    /// A random distance. All orders of magnitude are equally likely.
+    /// Draws a random distance; all orders of magnitude are equally likely.
     fn distance(&mut self) -> u64 {
         let shift = self.min_shift + self.rng.below(64 - self.min_shift);
         self.rng.next_u64() >> shift
     }
 
-    /// A tick just before, at or after the start of one of the next few slots.
+    /// Draws a tick just before, at or after the start of one of the next few slots.
     fn edge(&mut self, elapsed: u64) -> u64 {
         let width = self.width();
         let ahead = (elapsed / width).saturating_add(1 + self.below(3)).saturating_mul(width);
@@ -98,7 +98,7 @@ impl Draw {
     }
 
     fn deadline(&mut self, elapsed: u64) -> u64 {
-        // In a crowded round most deadlines are of the last arm.
+        // In a crowded round, most deadlines come from the last arm.
         let kinds = if self.min_shift.is_multiple_of(2) { 16 } else { 64 };
         self.last_deadline = match self.below(kinds) {
             0 => elapsed.saturating_sub(self.below(70)),
@@ -119,7 +119,7 @@ impl Draw {
         self.last_deadline
     }
 
-    /// A value for the next `now_tick`, which may depend on the wheel's state.
+    /// Draws the next `now_tick`, which may depend on the wheel's state.
     fn now(&mut self, wheel: &Wheel<Entry>) -> u64 {
         let elapsed = wheel.elapsed();
         match self.below(11) {
@@ -137,11 +137,11 @@ impl Draw {
     }
 }
 
-/// After how many steps the wheel's state is compared with the oracle's. Its results are compared
-/// in every step. A prime, so that it does not divide a period of the steps.
+/// The number of steps between comparisons of the wheel's state with the oracle's. Results are
+/// compared in every step. A prime, so that it does not divide a period of the steps.
 const COMPARE_EVERY: u32 = 7;
 
-/// Runs random steps of one seed, fewer if the last tick is reached. Returns how many it ran.
+/// Runs random steps of one seed, or fewer if the last tick is reached. Returns the number of steps.
 fn run_round(seed: u64, steps: u32) -> u32 {
     let mut draw = Draw::new(seed);
     let elapsed = draw.start();
@@ -207,7 +207,7 @@ fn compare(fixture: &Fixture, oracle: &Oracle) {
     }
 }
 
-/// Prints how to repeat a failed round.
+/// Prints how to repeat a round if it fails.
 struct Replay(u64);
 
 impl Drop for Replay {

@@ -12,7 +12,7 @@ mod oracle;
 struct Entry {
     id: usize,
     links: Links<Entry>,
-    /// How often the wheel accessed this entry, the measure of its work.
+    /// The number of accesses of the wheel to this entry, a measure of its work.
     accesses: Cell<u64>,
 }
 

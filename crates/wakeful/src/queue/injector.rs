@@ -1,18 +1,18 @@
 //! Station 3, the injector: the queue that all workers share.
 //!
 //! Threads other than the workers push the tasks that they wake or spawn. A worker pushes the
-//! overflow of its ring. The tasks of a stuck or lost worker go there as well.
+//! overflow of its ring. The tasks of a stuck or lost worker are also moved to the injector.
 //!
 //! # Protocol
 //!
 //! A pusher of one task puts it on a [`Stack`] with one compare-exchange and never blocks. A pusher
-//! of a batch takes the lock of `ready`, a list in arrival order. So does a taker. It refills `ready`
-//! by taking the whole stack and reversing it. So the order is kept, and a pusher of one task shares
+//! of a batch and a taker take the lock of `ready`, a list in arrival order. They refill `ready` by
+//! taking the whole stack and reversing it. So the order is kept, and a pusher of one task shares
 //! only one atomic word with takers. A taker that is preempted inside the lock delays other takers
 //! and batches, but no pusher of one task.
 //!
 //! The race to fear: a taker moves tasks from the stack to `ready` and keeps only one of them.
-//! Meanwhile a worker that is about to sleep finds the injector empty. It cannot happen.
+//! Meanwhile a worker that is about to sleep finds the injector empty. It cannot happen:
 //! `ready_len` is raised *before* the stack is emptied, and `is_empty` reads the stack first and
 //! `ready_len` second. All four operations are SeqCst, so a task that has left the stack is
 //! counted. A push in progress may be missed, but its pusher checks for sleeping workers *after*
@@ -23,19 +23,19 @@ use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
 use crate::task::runnable::Runnable;
 use crate::task::stack::Stack;
 use std::collections::VecDeque;
-// std's also in models: it is part of no protocol.
+// std's atomic even in models, because it is not part of a protocol.
 use std::sync::atomic::AtomicU64;
 
-/// The queue that all workers share. Aligned to two cache lines, against false sharing.
+/// The queue that all workers share, aligned to two cache lines against false sharing.
 #[repr(align(128))]
 pub(crate) struct Injector {
     arrived: Stack,
     ready: Mutex<VecDeque<Runnable>>,
-    /// The length of `ready`, for takers that do not hold the lock. At least one while tasks move
-    /// from the stack to `ready`.
+    /// The length of `ready`, readable without the lock. At least 1 while tasks move from the stack
+    /// to `ready`.
     ready_len: AtomicUsize,
-    /// How many tasks were ever pushed alone and have left the stack. Written under the lock of
-    /// `ready`, when the stack is emptied: a push does not pay for it.
+    /// The number of tasks that were pushed singly and have left the stack. Written under the lock
+    /// of `ready` when the stack is emptied, so that a push does not pay for it.
     arrived_total: AtomicU64,
 }
 
@@ -49,7 +49,7 @@ impl Injector {
         }
     }
 
-    /// Appends a task. Returns it if the injector is closed.
+    /// Appends a task, or returns it if the injector is closed.
     #[inline]
     pub(crate) fn push(&self, task: Runnable) -> Result<(), Runnable> {
         let cell = task.into_cell();
@@ -66,22 +66,22 @@ impl Injector {
     pub(crate) fn push_batch(&self, tasks: impl IntoIterator<Item = Runnable>) {
         let mut ready = self.ready.lock();
         debug_assert!(!self.arrived.is_closed(), "no worker takes from a closed injector");
-        // Tasks that arrived before go first.
+        // Tasks that arrived earlier go first.
         self.refill(&mut ready);
         ready.extend(tasks);
         self.ready_len.store(ready.len(), SeqCst);
     }
 
-    /// Returns whether there is nothing to take.
+    /// Returns whether the injector has no tasks.
     ///
-    /// Part of the sleep protocol: a worker calls this after it announced that it is about to
+    /// Part of the sleep protocol: a worker calls this after it has announced that it is about to
     /// sleep.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.arrived.is_empty() && self.ready_len.load(SeqCst) == 0
     }
 
-    /// Returns the number of tasks, for metrics. To count them it takes the lock and refills `ready`.
+    /// Returns the number of tasks, for metrics. Takes the lock and refills `ready` to count them.
     pub(crate) fn len(&self) -> usize {
         let mut ready = self.ready.lock();
         self.refill(&mut ready);
@@ -89,11 +89,10 @@ impl Injector {
         ready.len()
     }
 
-    /// Returns how many tasks were ever pushed alone, and how many were taken. For metrics: it
-    /// acquires the lock to count them.
+    /// Returns how many tasks were pushed singly and how many were taken, for metrics.
     ///
-    /// Tasks of a batch do not count, but those in the queue reduce the second number. So that is exact
-    /// only for an injector that gets no batches.
+    /// Takes the lock to count the tasks. Tasks of a batch do not count, but those in the queue
+    /// reduce the second number, which is therefore exact only for an injector without batches.
     pub(crate) fn arrived_and_taken(&self) -> (u64, u64) {
         let mut ready = self.ready.lock();
         if !self.arrived.is_closed() {
@@ -141,8 +140,8 @@ impl Injector {
         first
     }
 
-    /// Moves the tasks of the stack to `ready`, whose lock the caller holds. The caller stores the
-    /// new length afterwards.
+    /// Moves the tasks of the stack to `ready`, whose lock the caller holds. The caller must then
+    /// store the new length.
     fn refill(&self, ready: &mut VecDeque<Runnable>) {
         if self.arrived.is_empty() {
             return;

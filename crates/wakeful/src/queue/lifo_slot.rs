@@ -1,9 +1,9 @@
 //! Station 3, the LIFO slot of a worker: the task that was woken last runs next.
 //!
-//! Its data is then still in the cache. The owner uses the slot on every wake, so it must not need
-//! an atomic read-modify-write or a fence. But a task in it must not starve when its owner is stuck
-//! in a poll: then another thread, the thief, takes it. The thief pays for that, and thieves are
-//! rare.
+//! The task's data is then still in the cache. The owner uses the slot on every wake, so its path
+//! must need no atomic read-modify-write or fence. But a task in the slot must not starve when the
+//! owner is stuck in a poll: then another thread, the thief, takes it. The thief pays the cost, and
+//! thieves are rare.
 //!
 //! # Protocol
 //!
@@ -13,8 +13,8 @@
 //!
 //! - LIFO-1. Stores `busy = true`.
 //! - LIFO-2. Executes the light barrier.
-//! - LIFO-3. Loads `wanted`. If it is set, stores `busy = false` and waits until it is clear, then
-//!   starts again. Otherwise uses the slot, then stores `busy = false` (Release).
+//! - LIFO-3. Loads `wanted`. If it is set, stores `busy = false`, waits until `wanted` is clear,
+//!   and starts again. Otherwise uses the slot, then stores `busy = false` (Release).
 //!
 //! Thief, when the owner seems stuck:
 //!
@@ -24,11 +24,11 @@
 //! - LIFO-6. Loads `busy`. If it is not set, takes the task. In both cases stores `wanted = false`
 //!   (Release).
 //!
-//! The race to fear: both use the slot. It cannot happen. The barriers pair up as a full fence on
+//! The race to fear: both use the slot. It cannot happen: the barriers pair up as a full fence on
 //! both sides (`sys::membarrier`). So at least one of LIFO-3 and LIFO-6 sees the store of the other
 //! side. An owner that sees `wanted` waits for the thief. A thief that sees `busy` gives up. If
-//! both do, the owner goes on. The critical section of the thief is a few instructions and never
-//! blocks, so the owner's wait is short.
+//! both see the other's store, the owner continues after the thief has given up. The thief's
+//! critical section is a few instructions and never blocks, so the owner's wait is short.
 //!
 //! By LIFO-4 there is one thief at a time. The Release store that ends a critical section pairs with
 //! the Acquire load of the other side, which then sees the content of the slot.
@@ -40,7 +40,7 @@ use crate::task::runnable::Runnable;
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-/// The shared part. Aligned to two cache lines, since its owner writes it all the time.
+/// The shared part, aligned to two cache lines because its owner writes it constantly.
 #[repr(align(128))]
 struct LifoSlot {
     busy: AtomicBool,
@@ -54,7 +54,7 @@ unsafe impl Send for LifoSlot {}
 // SAFETY: the reason for `Send` covers `Sync`.
 unsafe impl Sync for LifoSlot {}
 
-/// Makes a LIFO slot. Returns its two roles.
+/// Creates a LIFO slot, and returns its two roles.
 pub(crate) fn lifo_slot(barriers: Barriers) -> (Owner, Thief) {
     let slot = Arc::new(LifoSlot {
         busy: AtomicBool::new(false),
@@ -65,13 +65,13 @@ pub(crate) fn lifo_slot(barriers: Barriers) -> (Owner, Thief) {
     (Owner { slot: slot.clone(), _not_sync: PhantomData }, Thief { slot })
 }
 
-/// The role of the worker. It moves with the worker and is never shared.
+/// The worker's end of the slot, which moves with the worker and is never shared.
 pub(crate) struct Owner {
     slot: Arc<LifoSlot>,
     _not_sync: PhantomData<Cell<()>>,
 }
 
-/// The role of a thread that finds the worker stuck in a poll.
+/// The end of the slot for a thread that finds the worker stuck in a poll.
 pub(crate) struct Thief {
     slot: Arc<LifoSlot>,
 }
@@ -107,7 +107,7 @@ impl Owner {
         }
     }
 
-    /// Stores a task. Returns the previous one.
+    /// Stores a task, and returns the previous one.
     #[inline]
     pub(crate) fn replace(&self, task: Runnable) -> Option<Runnable> {
         self.with(|slot| slot.replace(task))
@@ -126,7 +126,7 @@ impl Owner {
 impl Thief {
     /// Takes the task of a worker that is stuck in a poll.
     ///
-    /// `None` if there is no task, or if the worker uses the slot and so is not stuck.
+    /// Returns `None` if there is no task, or if the worker uses the slot and so is not stuck.
     pub(crate) fn take(&self) -> Option<Runnable> {
         let slot = &*self.slot;
         // LIFO-4

@@ -1,13 +1,13 @@
 //! Station 3, the run queues: where a runnable task waits for a worker.
 //!
-//! - [`ring`]: the local queue of a worker, of fixed size. The worker pushes and pops, thieves
-//!   steal half of it.
+//! - [`ring`]: a worker's local queue, of fixed size. The worker pushes and pops; thieves steal
+//!   half of it.
 //! - [`lifo_slot`]: the LIFO slot of a worker. The task that was woken last runs next, while its
 //!   data is still in the cache.
 //! - [`injector`]: the queue that all workers share, for wakes from other threads and for tasks
 //!   that do not fit into a ring.
 //!
-//! Each file describes its protocol at its top. A `Runnable` that goes in comes out exactly once.
+//! Each file describes its protocol at the top. A `Runnable` that enters a queue leaves it exactly once.
 #![allow(unsafe_code)]
 
 pub(crate) mod injector;

@@ -5,17 +5,17 @@
 //! `head` and `tail` only grow, and wrap. The tasks are in the slots from `head` up to `tail`. Only
 //! the owner writes slots and `tail`. All threads, the owner included, take tasks by a
 //! compare-exchange of `head`. A thief first copies the slots, then tries to move `head` past them.
-//! It discards the copies if another thread has moved `head` meanwhile.
+//! If another thread has moved `head` meanwhile, the thief discards the copies.
 //!
-//! The race to fear: a thief copies a slot while the owner overwrites it. It does no harm. The
-//! owner overwrites a slot only after `head` has passed it. Then the exchange of the thief fails,
-//! since `head` is no longer the value that it loaded. (`head` could only return to that value if
+//! The race to fear: a thief copies a slot while the owner overwrites it. It is harmless: the owner
+//! overwrites a slot only after `head` has passed it. Then the thief's exchange fails, because
+//! `head` no longer has the value that the thief loaded. (`head` could only return to that value if
 //! 2³² tasks passed during one steal.) Slots are atomics, so the copy is not a data race.
 //!
 //! # Orderings
 //!
 //! - QUEUE-1. `tail` is stored with Release after the slot. A thief that loads `tail` with Acquire
-//!   sees the slot, and everything that was written to the task before the push.
+//!   sees the slot, and all writes to the task before the push.
 //! - QUEUE-2. `head` is moved with Release after the slots were copied. The owner loads `head` with
 //!   Acquire before it overwrites them.
 
@@ -28,12 +28,12 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
-/// Tasks per ring. Models need a small one.
+/// The capacity of a ring; models need a small one.
 pub(crate) const CAPACITY: u32 = if IS_MODEL { 4 } else { 2048 };
 const MASK: u32 = CAPACITY - 1;
 const _: () = assert!(CAPACITY.is_power_of_two());
 
-/// The shared part. Aligned to two cache lines, since its owner writes it all the time.
+/// The shared part, aligned to two cache lines because its owner writes it constantly.
 #[repr(align(128))]
 struct Ring {
     head: AtomicU32,
@@ -56,7 +56,7 @@ impl Ring {
     }
 }
 
-/// Makes a ring. Returns its two roles.
+/// Creates a ring, and returns its two roles.
 pub(crate) fn ring() -> (Owner, Stealer) {
     let slots = (0..CAPACITY).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
     // Every ring wraps around early in its life, so that tests cover it.
@@ -65,18 +65,18 @@ pub(crate) fn ring() -> (Owner, Stealer) {
     (Owner { ring: ring.clone(), _not_sync: PhantomData }, Stealer { ring })
 }
 
-/// The role of the worker. One per ring; it moves with the worker and is never shared.
+/// The worker's end of the ring: one per ring, moved with the worker and never shared.
 pub(crate) struct Owner {
     ring: Arc<Ring>,
     _not_sync: PhantomData<Cell<()>>,
 }
 
-/// The role of all other threads.
+/// The end of the ring for all other threads.
 pub(crate) struct Stealer {
     ring: Arc<Ring>,
 }
 
-/// The tasks that a full ring gives up, in this order. The caller pushes them to the injector.
+/// The tasks that a full ring gives up; the caller pushes them to the injector in this order.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Overflow {
@@ -135,7 +135,7 @@ impl Owner {
         self.ring.len()
     }
 
-    /// Returns how many tasks fit. Thieves may increase it at any time.
+    /// Returns the number of free slots, which thieves may increase at any time.
     pub(crate) fn free_slots(&self) -> u32 {
         CAPACITY - self.len()
     }
@@ -173,8 +173,9 @@ impl Stealer {
         self.ring.len() == 0
     }
 
-    /// Steals the older half, rounded up. Pushes all tasks but the first to `into`. Returns the first
-    /// task, and the number of stolen ones.
+    /// Steals the older half, rounded up, and pushes all tasks but the first to `into`.
+    ///
+    /// Returns the first task, and the number of stolen tasks.
     pub(crate) fn steal_into(&self, into: &Owner) -> Option<(Runnable, u32)> {
         loop {
             let head = self.ring.head.load(Acquire);
@@ -216,7 +217,7 @@ impl Stealer {
 
 /// # Safety
 ///
-/// The caller took this pointer out of a slot by moving `head` past it.
+/// The caller must have taken this pointer out of a slot by moving `head` past it.
 unsafe fn runnable(cell: *mut Header) -> Runnable {
     debug_assert!(!cell.is_null(), "a slot between head and tail was never written");
     // SAFETY: pushed as a Runnable, and taken out once.

@@ -1,7 +1,7 @@
 //! A cell for the waker of one task at a time, such as the receiver of a channel.
 //!
 //! Actors: the *waiter* registers its waker. It has exclusive access to its end of the primitive,
-//! so there is one at a time. *Notifiers* take the waker to wake it.
+//! so there is one waiter at a time. *Notifiers* take the waker to wake it.
 //!
 //! ```text
 //! diagram
@@ -20,12 +20,12 @@
 //!   from FULL.
 //! - WAKER-2. A notifier that finds REGISTERING stores NOTIFIED. The waiter's next exchange then
 //!   fails, and the waiter checks again instead of waiting. A notifier that finds TAKING waits for
-//!   the other notifier, which needs a few instructions.
+//!   the other notifier, which needs only a few instructions.
 //!
 //! The race to fear: the waiter finds no value and registers, while a notifier stores a value and
 //! finds no waker. The waiter registers and then checks again; the notifier stores and then takes.
-//! The operations on `state` are SeqCst. If those of the primitive are too, or are ordered by its
-//! own protocol, at least one of the two sees the other.
+//! The operations on `state` are SeqCst. If the primitive's operations are too, or are ordered by
+//! its own protocol, at least one side sees the other.
 
 use super::wake_batch::PendingWake;
 use crate::sys::IS_MODEL;
@@ -56,13 +56,14 @@ const EMPTIED: Ordering = if IS_MODEL { SeqCst } else { Release };
 pub(crate) enum Registered {
     /// The next notifier wakes the waiter.
     Waiting,
-    /// A notifier came meanwhile. The waiter must check again instead of waiting.
+    /// A notifier came during the registration. The waiter must check again instead of waiting.
     Notified,
 }
 
 /// An atomic cell for one waker.
 ///
-/// `state` comes last, next to the fields of the primitive: without a waker, only it is read.
+/// `state` comes last, next to the fields of the primitive, because without a waker only `state` is
+/// read.
 #[repr(C)]
 pub(crate) struct AtomicWaker {
     /// Guarded by WAKER-1.
@@ -75,7 +76,7 @@ unsafe impl Send for AtomicWaker {}
 // SAFETY: the reason for `Send` covers `Sync`.
 unsafe impl Sync for AtomicWaker {}
 
-/// Resets REGISTERING if the clone or the drop of a foreign waker panics.
+/// A guard that resets REGISTERING if the clone or the drop of a foreign waker panics.
 struct ResetOnPanic<'a>(&'a AtomicWaker);
 
 impl Drop for ResetOnPanic<'_> {
@@ -93,14 +94,14 @@ impl AtomicWaker {
 
     /// Stores a clone of `waker`, to be woken by the next notifier.
     ///
-    /// One thread at a time registers. A second one gets `Notified`.
+    /// Only one thread at a time may register; a second one gets `Notified`.
     pub(crate) fn register(&self, waker: &Waker) -> Registered {
         let before = self.state.load(Relaxed);
         if before != EMPTY && before != FULL {
             return Registered::Notified;
         }
         if self.state.compare_exchange(before, REGISTERING, SeqCst, SeqCst).is_err() {
-            // FULL until now: a notifier has just taken the waker.
+            // The state was FULL until now: a notifier has just taken the waker.
             return Registered::Notified;
         }
         // SAFETY: WAKER-1.
@@ -108,7 +109,8 @@ impl AtomicWaker {
             .waker
             .with(|slot| unsafe { (*slot).as_ref().is_some_and(|own| own.will_wake(waker)) });
         if !same {
-            // Foreign code, but not under a lock: notifiers do not wait for it (WAKER-2).
+            // The clone is foreign code, but not under a lock: notifiers do not wait for it
+            // (WAKER-2).
             let reset = ResetOnPanic(self);
             let new = Some(waker.clone());
             // SAFETY: WAKER-1.
@@ -118,25 +120,25 @@ impl AtomicWaker {
         match self.state.compare_exchange(REGISTERING, FULL, SeqCst, SeqCst) {
             Ok(_) => Registered::Waiting,
             Err(_) => {
-                // WAKER-2: a notifier came meanwhile.
+                // WAKER-2: a notifier came during the registration.
                 self.reset();
                 Registered::Notified
             }
         }
     }
 
-    /// Drops the stored waker: the waiter no longer waits.
+    /// Drops the stored waker, because the waiter no longer waits.
     pub(crate) fn deregister(&self) {
         if self.state.compare_exchange(FULL, REGISTERING, SeqCst, Relaxed).is_ok() {
             self.reset();
         }
     }
 
-    /// Drops the waker and moves to EMPTY. The caller moved `state` to REGISTERING.
+    /// Drops the waker and moves to EMPTY. The caller must have moved `state` to REGISTERING.
     fn reset(&self) {
         // SAFETY: WAKER-1.
         let waker = self.waker.with_mut(|slot| unsafe { (*slot).take() });
-        // A notifier may have stored NOTIFIED. The swap acquires what it did before.
+        // A notifier may have stored NOTIFIED. The swap acquires the notifier's earlier writes.
         self.state.swap(EMPTY, SeqCst);
         drop(waker);
     }
@@ -157,7 +159,7 @@ impl AtomicWaker {
                 }
                 TAKING => thread::yield_now(),
                 _ => {
-                    // WAKER-2: the waiter finds this.
+                    // WAKER-2: the waiter finds NOTIFIED.
                     if self.state.compare_exchange(REGISTERING, NOTIFIED, SeqCst, SeqCst).is_ok() {
                         return PendingWake::NONE;
                     }

@@ -1,10 +1,10 @@
 //! Blocks a thread on a future, for the `blocking_…` methods.
 //!
-//! They work inside and outside of a runtime, and with other executors.
+//! These methods work inside and outside a runtime, and with other executors.
 //!
 //! Actors: the *blocked thread* polls its future and parks. A *waker* unparks it. The *deadlock
-//! scanner* reads from [`blocked_threads`] what each thread waits for. A thread keeps its
-//! [`BlockedThread`] for its next blocking call, so such a call allocates nothing.
+//! scanner* reads the wait of each thread from [`blocked_threads`]. A thread keeps its
+//! [`BlockedThread`] for its next blocking call, so that such calls don't allocate.
 
 use crate::sys::backtrace::current_tid;
 use crate::sys::park::Parker;
@@ -19,22 +19,22 @@ use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// A thread that waits for a future in a `blocking_…` method, or did so before.
+/// The state of a thread that waits for a future in a `blocking_…` method, or has done so.
 pub(crate) struct BlockedThread {
     parker: Parker,
-    /// A waker was woken since the last poll began.
+    /// Whether a waker was woken since the last poll began.
     woken: AtomicBool,
-    /// What diagnostics see of the wait.
+    /// The record of the wait for diagnostics.
     pub(crate) record: BlockOnRecord,
     /// The kernel's id of the thread.
     pub(crate) thread: i32,
-    /// What the wakers refer to. It has one strong reference per waker: those of the future, and the
-    /// waker that the thread keeps in its [`ThreadHandle`].
+    /// The target of the wakers, with one strong reference per waker: the wakers of the future, and
+    /// the waker that the thread keeps in its [`ThreadHandle`].
     waker: OnceLock<Weak<Unpark>>,
 }
 
-/// The waker of a blocked thread. Its references are counted apart from other references to the
-/// thread's state, so that live wakers can be counted.
+/// The waker of a blocked thread. Its references are counted separately from the state's, so that
+/// live wakers can be counted.
 struct Unpark(Arc<BlockedThread>);
 
 impl Wake for Unpark {
@@ -43,14 +43,14 @@ impl Wake for Unpark {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Release pairs with the Acquire load of `is_waiting`. The token of the parker is left
-        // after it, so the thread does not miss the wake-up.
+        // Release pairs with the Acquire load of `is_waiting`. The parker's token is left after
+        // this store, so the thread does not miss the wake-up.
         self.0.woken.store(true, Release);
         self.0.parker.unpark();
     }
 }
 
-/// Its address stands for the scheduler in the records of blocked threads, which have none.
+/// A placeholder whose address replaces the scheduler's in the records of blocked threads.
 static NO_SCHEDULER: u64 = 0;
 
 fn no_scheduler() -> *const () {
@@ -68,7 +68,7 @@ impl BlockedThread {
         self.is_blocked() && !self.record.is_polled() && !self.woken.load(Acquire)
     }
 
-    /// Returns the number of wakers, besides the waker that the future is polled with.
+    /// Returns the number of wakers, excluding the waker that the future is polled with.
     pub(crate) fn live_wakers(&self) -> usize {
         let waker = self.waker.get();
         waker.map_or(0, |waker| waker.strong_count().saturating_sub(1))
@@ -82,7 +82,7 @@ impl BlockedThread {
     }
 }
 
-/// The state of all threads that have blocked. A thread adds its own once.
+/// The states of all threads that have blocked. Each thread adds its state once.
 static THREADS: Mutex<Vec<Weak<BlockedThread>>> = Mutex::new(Vec::new());
 
 fn lock_threads() -> MutexGuard<'static, Vec<Weak<BlockedThread>>> {
@@ -96,11 +96,11 @@ pub(crate) fn blocked_threads() -> Vec<Arc<BlockedThread>> {
     threads.into_iter().filter(|thread| thread.is_blocked()).collect()
 }
 
-/// The function that a thread calls before it parks, because a task may be stuck from then on.
+/// The function that a thread calls before it parks, because this may leave a task stuck.
 static ON_BLOCK: OnceLock<fn(&BlockOnRecord)> = OnceLock::new();
 
-/// Sets the function that tells a thread's runtime that the thread blocks. Only the first call has an
-/// effect.
+/// Sets the function that notifies a thread's runtime that the thread blocks. Only the first call
+/// has an effect.
 pub(crate) fn set_on_block(on_block: fn(&BlockOnRecord)) {
     let _ = ON_BLOCK.set(on_block);
 }
@@ -122,7 +122,7 @@ impl ThreadHandle {
             waker: OnceLock::new(),
         });
         let unpark = Arc::new(Unpark(state.clone()));
-        // The cell is new, so this cannot fail.
+        // The cell is new, so `set` cannot fail.
         let _ = state.waker.set(Arc::downgrade(&unpark));
         let mut threads = lock_threads();
         threads.retain(|thread| thread.strong_count() > 0);
@@ -139,7 +139,7 @@ thread_local! {
     static CACHED: Cell<Option<ThreadHandle>> = const { Cell::new(None) };
 }
 
-/// A blocking call, from its start to its end.
+/// A guard for one blocking call.
 struct BlockingCall {
     handle: Option<ThreadHandle>,
     outer: *const BlockOnRecord,
@@ -174,18 +174,18 @@ impl Drop for BlockingCall {
 ///
 /// # Panics
 ///
-/// If the thread runs tasks, which it would block as well.
+/// If the thread runs tasks, which would be blocked too.
 #[track_caller]
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     enter_guard::check_may_block();
-    // Dropped after the future, whose waker is alive until then.
+    // Dropped after the future, whose waker lives until then.
     let call = BlockingCall::new();
     let mut future = pin!(future);
     let ThreadHandle { state, waker } = call.handle();
     let mut cx = Context::from_waker(waker);
     loop {
         state.record.begin_poll();
-        // The poll is about to find what a waker has announced.
+        // Cleared before the poll, which sees everything that woken wakers announced.
         state.woken.store(false, Relaxed);
         let poll = || context::without_budget(|| future.as_mut().poll(&mut cx));
         if let Poll::Ready(output) = context::poll_blocked_thread(&state.record, poll) {

@@ -1,15 +1,17 @@
-//! Details of a wait that only the waiting future knows: where a channel was made, how many senders
-//! are alive, how many permits are missing.
+//! Details of a wait that only the waiting future knows: where a channel was created, or how many
+//! senders are alive or permits missing.
 //!
-//! Other threads must not read a channel, which may already be freed. So the deadlock scanner asks:
-//! it sets a flag and wakes the waiter. The next poll of the future finds the flag, and stores the
-//! text. The scanner asks only if no code of the process can run, so this is the last poll.
+//! Other threads must not read a channel, which may already be freed. So the deadlock scanner asks
+//! the waiter: it sets a flag and wakes the waiter. The future's next poll finds the flag and
+//! stores the details as text. The scanner asks only if no code of the process can run, so this
+//! poll is the last.
 //!
-//! The flag is a hint. A future that does not see it gives no details.
+//! The flag is a hint: a future that misses it gives no details.
 //!
-//! A question is about one wait. Each thread has one id for all its `block_on` futures, so the question
-//! also names the call of `block_on`. The details count only if the waiter gave them in its last poll.
-//! There are at most [`MAX_QUESTIONS`] questions. A new one replaces the oldest.
+//! A question refers to one wait. Each thread has one id for all its `block_on` futures, so the
+//! question also identifies the call of `block_on`. The details are valid only if the waiter gave
+//! them in its last poll. There are at most [`MAX_QUESTIONS`] questions; a new one replaces the
+//! oldest.
 
 use crate::sys::real_time;
 use crate::sys::sync::ignore_poison;
@@ -21,30 +23,30 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// At least one question is open: it is neither answered nor expired.
+/// Whether at least one question is open: neither answered nor expired.
 static ASKED: AtomicBool = AtomicBool::new(false);
 
 /// The questions of the scanner, by the id of the waiter.
 static QUESTIONS: LazyLock<Mutex<HashMap<u64, Question>>> = LazyLock::new(Mutex::default);
 
-/// A question expires after this time, if the scanner has not read the answer: the waiter has stopped
-/// waiting after all.
+/// The time after which a question expires, if the scanner has not read the answer.
 ///
-/// An open question only makes polls slower, so this is real time.
+/// Then the waiter has stopped waiting after all. The time is real time, because an open question
+/// only makes polls slower.
 const EXPIRES_AFTER: Duration = Duration::from_secs(10);
 
-/// The most questions that are remembered, answered or not.
+/// The maximum number of stored questions, answered or not.
 const MAX_QUESTIONS: usize = 1024;
 
-/// A wait, as the scanner observes it.
+/// A wait that the scanner has observed.
 #[derive(Clone, Copy)]
 pub(crate) struct ObservedWait {
     /// The id of the task or `block_on` future.
     pub(crate) waiter: u64,
-    /// Which `block_on` of the thread it is; 0 for a task.
+    /// The number of the thread's `block_on` call; 0 for a task.
     pub(crate) call: u32,
     pub(crate) polls: u32,
-    /// Identifies the last poll.
+    /// The stamp of the last poll.
     pub(crate) stamp: PollStamp,
     pub(crate) wait: Wait,
 }
@@ -52,7 +54,7 @@ pub(crate) struct ObservedWait {
 /// A question to one waiter.
 struct Question {
     asked_at: Instant,
-    /// The wait that it is about.
+    /// The wait that the question refers to.
     observed: ObservedWait,
     /// The details, and the poll that gave them.
     details: Option<(PollStamp, String)>,
@@ -63,9 +65,9 @@ struct Question {
 /// The answer of a waiter about its wait.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
-    /// When its wait began. The poll that answers begins a new one.
+    /// When the wait began, because the poll that answers starts a new wait.
     pub(crate) since_ms: u32,
-    /// The details. `None` if its future gave none.
+    /// The details; `None` if the future gave none.
     pub(crate) details: Option<String>,
 }
 
@@ -79,7 +81,8 @@ impl Question {
             && real_time::now().saturating_duration_since(self.asked_at) < EXPIRES_AFTER
     }
 
-    /// Returns the answer for the wait that is observed now, or `None` if it was not asked about.
+    /// Returns the answer for the wait observed now, or `None` if the question referred to another
+    /// wait.
     fn answer(&mut self, now: &ObservedWait) -> Option<Answer> {
         if self.observed.call != now.call {
             return None;
@@ -89,7 +92,7 @@ impl Question {
         }
         let is_last = |(poll, _): &(PollStamp, String)| poll.same_poll(now.stamp);
         let details = self.details.take().filter(is_last).map(|(_, details)| details);
-        // One poll followed the question, and it began the same wait again.
+        // Exactly one poll followed the question, and that poll began the same wait again.
         let (then, wait) = (&self.observed.wait, &now.wait);
         let is_same_wait = now.polls == self.observed.polls.wrapping_add(1)
             && (then.kind, then.target) == (wait.kind, wait.target)
@@ -105,13 +108,13 @@ fn lock() -> MutexGuard<'static, HashMap<u64, Question>> {
     ignore_poison(QUESTIONS.lock())
 }
 
-/// Returns whether details of a wait are asked for, of this task or of another.
+/// Returns whether any question is open, for this task or another.
 #[inline]
 pub(crate) fn is_asked() -> bool {
     ASKED.load(Relaxed)
 }
 
-/// Stores details of the wait that the current task has just recorded, if the scanner asked for them.
+/// Stores details of the wait that the current task just recorded, if the scanner asked for them.
 #[inline]
 pub(crate) fn describe_wait(details: impl FnOnce() -> String) {
     if is_asked() {
@@ -140,8 +143,8 @@ fn update_flag(questions: &HashMap<u64, Question>) {
 
 /// Asks a waiter for the details of its wait.
 ///
-/// Returns the answer if the waiter was asked before, in this wait. Otherwise the caller wakes the
-/// waiter, and asks again later.
+/// Returns the answer if the waiter was already asked in this wait. Otherwise the caller must wake
+/// the waiter, and ask again later.
 pub(crate) fn ask(wait: &ObservedWait) -> Option<Answer> {
     let mut questions = lock();
     let known = questions.get_mut(&wait.waiter);
@@ -181,13 +184,13 @@ mod tests {
         ObservedWait { waiter, call, polls, stamp: PollStamp::from_doubled(2 * polls), wait }
     }
 
-    /// The waiter gives details in its poll with this number.
+    /// Gives details as the waiter would in its poll with this number.
     fn describe(waiter: u64, polls: u32, details: &str) {
         assert!(ASKED.load(Relaxed), "a question is open");
         describe_in(waiter, PollStamp::from_doubled(2 * polls), || details.to_owned());
     }
 
-    // One test, as a test that asks many questions removes those of another.
+    // A single test, because a test that asks many questions removes the questions of others.
     #[test]
     fn the_answer_is_that_of_the_asked_wait() {
         const NUMBER: u64 = 1 << 50;
@@ -203,7 +206,7 @@ mod tests {
         }
         assert!(ask(&observed(NUMBER, 0, 3)).is_none(), "it was polled since: another wait");
 
-        // It has answered, and then gone on to another wait, which gave no details.
+        // The waiter has answered, and then started another wait, which gave no details.
         describe(NUMBER, 4, "1 sender is alive");
         assert_eq!(told(&observed(NUMBER, 0, 5)), (None, 50));
 

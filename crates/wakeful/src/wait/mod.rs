@@ -1,23 +1,24 @@
 //! Station 7, where wakers wait: the building blocks of every primitive in `sync`.
 //!
 //! - [`list`]: [`Waiters`](list::Waiters), a FIFO wait list behind a spin lock that also guards the
-//!   state of the primitive. A [`Waiter`](list::Waiter) is a node of it, inside the waiting future.
+//!   state of the primitive. A [`Waiter`](list::Waiter) is a node of the list, inside the waiting
+//!   future.
 //! - [`atomic_waker`]: [`AtomicWaker`](atomic_waker::AtomicWaker), a cell for the waker of one
 //!   task.
 //! - [`wait_counter`]: [`WaitCounter`](wait_counter::WaitCounter), a counter that tasks wait on.
-//! - [`wake_batch`]: wakers that are collected under a lock and woken after it.
+//! - [`wake_batch`]: wakers that are collected under a lock and woken after its release.
 //! - [`ownership`]: which task owns a resource, for deadlock detection and dumps.
 //! - [`block_on`]: blocks a thread, instead of a task, on a future.
-//! - [`describe`]: details of a wait, on request of the deadlock scanner.
+//! - [`describe`]: details of a wait, requested by the deadlock scanner.
 //! - [`rerun_gate`]: runs work on one thread at a time, and again on request.
 //!
 //! A [`Waiter`](list::Waiter) belongs to its future, which leaves the list when it is dropped. An
 //! [`AtomicWaker`](atomic_waker::AtomicWaker), or a waiter that is part of the resource, keeps the
-//! last waker. The documentation of `sync` says which primitive does which.
+//! last waker. The documentation of `sync` lists which primitives do so.
 //!
 //! Control enters when a pending future is polled. It leaves through a waker when another task
-//! grants what the future waits for. Wakers are foreign code: they are cloned before a lock is
-//! acquired, and woken and dropped after it is released.
+//! grants the future's request. Wakers are foreign code: they are cloned before a lock is acquired,
+//! and woken and dropped after it is released.
 #![allow(unsafe_code)]
 
 pub(crate) mod atomic_waker;
@@ -50,7 +51,7 @@ pub(crate) fn record_wait<T: ?Sized>(
     record_wait_for_target(kind, TargetWord::of_address(resource), site);
 }
 
-/// Records what the current task is about to wait for, by its target: a file descriptor, say.
+/// Records what the current task is about to wait for, by its target, such as a file descriptor.
 #[inline]
 pub(crate) fn record_wait_for_target(
     kind: WaitKind,
@@ -60,9 +61,9 @@ pub(crate) fn record_wait_for_target(
     context::record_wait(|since_ms| Wait { kind, target, site, since_ms });
 }
 
-/// Records a wait of a future that knows only where its resource was made, which is `site`.
+/// Records a wait of a future that knows only `site`, where its resource was created.
 ///
-/// The methods of the extension traits replace that site by the one of the call.
+/// The methods of the extension traits replace that site with the site of the call.
 #[inline]
 pub(crate) fn record_wait_at_resource(
     kind: WaitKind,
@@ -72,7 +73,7 @@ pub(crate) fn record_wait_at_resource(
     context::record_wait_at_resource(|since_ms| Wait { kind, target, site, since_ms });
 }
 
-/// Records a wait for a resource whose list links the wait records of its waiters. Keeps a link.
+/// Records a wait for a resource whose list links its waiters' wait records, and keeps a link.
 ///
 /// `target` comes from [`RecordCell::target`](ownership::resource_record::RecordCell::target).
 #[inline]

@@ -1,14 +1,14 @@
 //! A gate for work that any thread may request, but only one thread runs at a time.
 //!
-//! A lock would deadlock here. The work can be requested from inside itself, for example by a waker
-//! that fires while it is being registered.
+//! A lock would deadlock here, because the work can be requested from inside itself, for example by
+//! a waker that fires while it is being registered.
 
 use crate::sys::sync::atomic::{AtomicU32, Ordering::*};
 use crate::sys::sync::const_unless_model;
 
 /// Runs a closure on one thread at a time, and again if it was requested meanwhile.
 pub(crate) struct RerunGate {
-    /// Requests since the gate was last free. Zero means that no thread is running.
+    /// The number of requests since the gate was last free. Zero means that no thread is running.
     requests: AtomicU32,
 }
 
@@ -21,9 +21,9 @@ impl RerunGate {
 
     /// Requests a run of `work`.
     ///
-    /// If no thread is running, the caller runs it. Otherwise the running thread runs its own
+    /// If no thread is running, the caller runs `work`. Otherwise the running thread runs its own
     /// closure once more. In both cases a complete run starts after this call. `work` must not
-    /// panic: the gate would stay occupied.
+    /// panic, or the gate would stay occupied.
     pub(crate) fn run(&self, mut work: impl FnMut()) {
         // AcqRel pairs with the compare_exchange below: the running thread sees everything that
         // happened before the request.

@@ -1,10 +1,11 @@
-//! An atomic counter that tasks wait on: until it changes, until it is zero.
+//! An atomic counter that tasks wait on, until it changes or is zero.
 //!
 //! Actors: *changers* change the number, each with one atomic operation. *Waiters* wait until their
 //! [`WaitCondition`] is met.
 //!
-//! The lowest bit of the word, HAS_WAITERS, says whether the wait list may be non-empty. A changer
-//! reads it with the operation that it does anyway, and accesses the list only if it is set.
+//! The lowest bit of the word, HAS_WAITERS, says whether the wait list may be non-empty. A
+//! changer's atomic operation also reads this bit, and the changer accesses the list only if it is
+//! set.
 //!
 //! # Rules
 //!
@@ -14,32 +15,32 @@
 //!   met.
 //!
 //! The race to fear: a waiter sees a number that does not meet its condition and enters the list,
-//! while the changer finds no waiters. It cannot happen, since all operations on the word have one
-//! order. If the change comes before the waiter's load under the lock, the waiter sees it and does
-//! not enter. If it comes after, HAS_WAITERS is set (COUNTER-1), and the changer wakes waiters
-//! (COUNTER-2). It does so under the lock, so after the waiter has entered.
+//! while the changer finds no waiters. It cannot happen, because all operations on the word have
+//! one order. If the change comes before the waiter's load under the lock, the waiter sees the
+//! change and does not enter. If it comes after, HAS_WAITERS is set (COUNTER-1), and the changer
+//! wakes waiters (COUNTER-2). It does so under the lock, and so after the waiter has entered.
 //!
-//! HAS_WAITERS may stay set after the last waiter has left. The next changer then finds an empty
-//! list, once, and clears the bit.
+//! HAS_WAITERS may stay set after the last waiter has left. Then the next changer finds an empty
+//! list and clears the bit.
 //!
-//! Orderings: an operation releases what its changer did before, and a load of the number acquires
-//! it.
+//! Orderings: an operation releases the changer's earlier writes, and a load of the number acquires
+//! them.
 
 use super::list::{Grant, Waiter, WaiterState, Waiters};
 use crate::sys::sync::atomic::{AtomicU64, Ordering::*};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The list may contain a waiter (COUNTER-1).
+/// The bit that says that the list may contain a waiter (COUNTER-1).
 const HAS_WAITERS: u64 = 1;
 const SHIFT: u32 = 1;
 
-/// When a waiter is done.
+/// The condition that ends a wait.
 pub(crate) trait WaitCondition: Copy {
     fn is_met(self, number: u64) -> bool;
 }
 
-/// The number differs from this one.
+/// The condition that the number differs from this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotEqual(pub(crate) u64);
 
@@ -50,7 +51,7 @@ impl WaitCondition for NotEqual {
     }
 }
 
-/// The number is zero.
+/// The condition that the number is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Zero;
 
@@ -61,14 +62,14 @@ impl WaitCondition for Zero {
     }
 }
 
-/// A number of 63 bits and its waiters.
+/// A counter of 63 bits, and its waiters.
 pub(crate) struct WaitCounter<G> {
     /// The number, shifted by one, and HAS_WAITERS.
     word: AtomicU64,
     waiters: Waiters<(), G>,
 }
 
-/// The result of a change: the caller has to wake waiters.
+/// The result of a change; the caller must pass it to `wake_waiters`.
 #[must_use = "pass it to `wake_waiters`, after any lock is released"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CounterChange {
@@ -110,7 +111,8 @@ impl<G: WaitCondition> WaitCounter<G> {
         CounterChange::from_word(self.word.fetch_or(bits << SHIFT, AcqRel))
     }
 
-    /// Wakes the waiters whose condition is met. Called after a change, without a lock held.
+    /// Wakes the waiters whose condition is met. Must be called after a change, without holding a
+    /// lock.
     #[inline]
     pub(crate) fn wake_waiters(&self, change: CounterChange) {
         if change.has_waiters {
@@ -126,7 +128,7 @@ impl<G: WaitCondition> WaitCounter<G> {
             is_met
         });
         if !any {
-            // Relaxed: the bit is only about the list, and its lock is held.
+            // Relaxed: the bit describes only the list, whose lock is held.
             self.waiters.with(|list| {
                 if list.is_empty() {
                     self.word.fetch_and(!HAS_WAITERS, Relaxed);
@@ -169,7 +171,7 @@ impl<G: WaitCondition> WaitCounter<G> {
                 WaiterState::Waiting => {
                     self.waiters.update_waker(waiter, cx.waker()) == WaiterState::Waiting
                 }
-                // The condition was met when a changer woke this waiter, and is no longer.
+                // The condition was met when a changer woke this waiter, but is no longer met.
                 WaiterState::Granted(_) => {
                     waiter.reset();
                     false
@@ -184,7 +186,7 @@ impl<G: WaitCondition> WaitCounter<G> {
     /// Enters the list unless the condition is met. Returns whether the waiter is in the list.
     fn enter(&self, waiter: Pin<&Waiter<G>>, condition: G, cx: &mut Context<'_>) -> bool {
         let waker = cx.waker().clone();
-        // An unused waker is dropped after the lock.
+        // An unused waker is dropped after the lock is released.
         let unused = self.waiters.with(|list| {
             // COUNTER-1. While the lock is held, no thread clears the bit.
             let mut word = self.word.load(Acquire);
@@ -200,7 +202,7 @@ impl<G: WaitCondition> WaitCounter<G> {
         unused.is_none()
     }
 
-    /// Ends the wait: the condition is met, or the waiter's future is dropped.
+    /// Ends the wait, because the condition is met or the waiter's future is dropped.
     #[inline]
     pub(crate) fn cancel(&self, waiter: Pin<&Waiter<G>>) {
         match waiter.state() {

@@ -9,12 +9,12 @@ use std::mem::MaybeUninit;
 use std::panic::{self, AssertUnwindSafe};
 use std::task::Waker;
 
-/// How many wakers a batch takes, for one critical section.
+/// The capacity of a batch, collected in one critical section.
 const CAPACITY: usize = if IS_MODEL { 2 } else { 32 };
 
-/// A wake that is due once the lock is released.
+/// A wake to be performed once the lock is released.
 ///
-/// A waiter that was never polled has no waker. It sees its grant at its first poll.
+/// A waiter that was never polled has no waker, and sees its grant at its first poll.
 #[must_use = "the task waits until this is woken"]
 #[derive(Debug)]
 pub(crate) struct PendingWake(pub(super) Option<Waker>);
@@ -34,10 +34,10 @@ impl PendingWake {
     }
 }
 
-/// Up to [`CAPACITY`] pending wakes. More of them need another critical section.
+/// Up to [`CAPACITY`] pending wakes; more wakes need another critical section.
 pub(crate) struct WakeBatch {
     wakers: [MaybeUninit<Waker>; CAPACITY],
-    /// How many of `wakers` are initialized.
+    /// The number of initialized `wakers`.
     len: usize,
 }
 
@@ -69,7 +69,7 @@ impl WakeBatch {
         Some(unsafe { self.wakers[self.len].assume_init_read() })
     }
 
-    /// Wakes all, in the order in which they were pushed. The caller holds no lock.
+    /// Wakes all wakers, in the order in which they were pushed. The caller must hold no lock.
     pub(crate) fn wake(&mut self) {
         // Reversed once, so that `len` stays correct if a wake panics.
         self.wakers[..self.len].reverse();
@@ -80,7 +80,7 @@ impl WakeBatch {
 }
 
 impl Drop for WakeBatch {
-    /// Wakes what is left after a panic of one waker. Their tasks must not wait forever.
+    /// Wakes the remaining wakers after a panic of one, so that their tasks don't wait forever.
     fn drop(&mut self) {
         while let Some(waker) = self.pop() {
             catch_and_forget(|| waker.wake());
@@ -97,7 +97,8 @@ impl PanicSink {
     #[inline]
     pub(crate) fn catch(&mut self, f: impl FnOnce()) {
         if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(f)) {
-            // Only the last payload is kept. The drop of another may panic, so it is leaked.
+            // Only the last payload is kept. Dropping an earlier payload may panic, so it is
+            // leaked.
             std::mem::forget(self.0.replace(payload));
         }
     }
@@ -119,8 +120,7 @@ impl PanicSink {
         }
     }
 
-    /// Discards the panic. For callers that could do nothing about it; the panic hook has printed
-    /// it.
+    /// Discards the panic, which the panic hook has printed and the caller cannot handle.
     #[inline]
     pub(crate) fn forget(self) {
         if let Some(payload) = self.0 {
@@ -129,14 +129,14 @@ impl PanicSink {
     }
 }
 
-/// Wakes all wakers, and discards their panics. The caller holds no lock.
+/// Wakes all wakers, and discards their panics. The caller must hold no lock.
 pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
     let mut panics = PanicSink::default();
     wakers.into_iter().for_each(|waker| panics.catch(|| waker.wake()));
     panics.forget();
 }
 
-/// Drops all wakers, also if one of the drops panics. The caller holds no lock.
+/// Drops all wakers, even if one of the drops panics. The caller must hold no lock.
 ///
 /// # Panics
 ///

@@ -1,7 +1,7 @@
 //! A time of a runtime's clock in one word.
 //!
-//! Schedulers read the clock in every iteration of their loop. Half of that cost would be the
-//! separate seconds of a `Duration`.
+//! Schedulers read the clock in every iteration of their loop. With a `Duration`, its separate
+//! seconds would be half of that cost.
 
 use std::time::Duration;
 

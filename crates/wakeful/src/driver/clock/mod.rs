@@ -1,8 +1,8 @@
 //! The runtime's clock: timers, intervals and time-outs read it.
 //!
-//! The clock is part of the runtime's environment. It can be paused: then it stands still until it
-//! is advanced. In a simulation it follows the time of the world ([`simulated`]). Code that waits for
-//! real threads or measures the machine uses `sys::real_time`.
+//! The clock is part of the runtime's environment. The clock can be paused: then it stops until it
+//! is advanced. In a simulation it follows the time of the world ([`simulated`]). Code that waits
+//! for real threads or measures the machine uses `sys::real_time`.
 
 pub(crate) mod clock_ns;
 pub(crate) mod simulated;
@@ -16,30 +16,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
 
-/// The resolution of timers, which are rounded up to it: 16 ticks are a millisecond.
+/// The resolution of timers, which are rounded up to a tick: 16 ticks are a millisecond.
 const TICK_NS: u32 = 62_500;
 const TICKS_PER_S: u64 = 1_000_000_000 / TICK_NS as u64;
 
-/// [`Clock::now_approx`] is behind by less than this.
+/// The upper bound of the lag of [`Clock::now_approx`].
 const APPROX_ERROR_TICKS: u64 = 9;
 /// The last tick that a [`ClockNs`] can represent, centuries away.
 const LAST_CLOCK_NS_TICK: u64 = u64::MAX / TICK_NS as u64;
 
 const _: () = assert!(1_000_000_000 % TICK_NS == 0, "a second is a whole number of ticks");
 
-/// The time of one runtime.
+/// The clock of one runtime.
 #[derive(Debug)]
 pub(crate) struct Clock {
     started: Instant,
     started_tsc: TscInstant,
-    /// The clock was paused at some time or is simulated, so `state` is valid.
+    /// Whether the clock was ever paused or is simulated, so that `state` is valid.
     was_paused: AtomicBool,
     state: Mutex<ClockState>,
-    /// Blocking closures and file operations that are running. Their real time cannot be skipped.
+    /// The number of running blocking closures and file operations, whose real time cannot be
+    /// skipped.
     auto_advance_holds: AtomicUsize,
 }
 
-/// The state of a clock that was paused at some time or is simulated.
+/// The state of a clock that was ever paused or is simulated.
 #[derive(Clone, Debug)]
 enum ClockState {
     Paused(Duration),
@@ -48,8 +49,8 @@ enum ClockState {
     Simulated(Arc<HostTime>),
 }
 
-/// Some clock of this process was paused or is simulated. Before that, callers need not find out which
-/// clock is theirs.
+/// Whether any clock of this process was paused or is simulated. Until then, callers need not
+/// determine which clock to use.
 static ANY_PAUSED: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether every clock of the process shows real time.
@@ -113,10 +114,10 @@ impl Clock {
         self.state.lock().elapsed()
     }
 
-    /// Returns approximately the time since the runtime started, cheaper than
+    /// Returns the approximate time since the runtime started, cheaper than
     /// [`elapsed`](Self::elapsed).
     ///
-    /// For measurements and diagnostics. Deadlines need an exact time or an upper bound.
+    /// Use it for measurements and diagnostics. Deadlines need an exact time or an upper bound.
     #[inline]
     pub(crate) fn now_approx(&self) -> ClockNs {
         if all_clocks_are_real() {
@@ -144,7 +145,7 @@ impl Clock {
         self.started + self.elapsed()
     }
 
-    /// Returns a time at or shortly after the present, cheaper than [`now`](Self::now).
+    /// Returns the present time or slightly later, cheaper than [`now`](Self::now).
     ///
     /// Deadlines of timeouts are counted from it.
     #[inline(always)]
@@ -182,8 +183,8 @@ impl Clock {
 
     /// Pauses the clock at the end of the current tick.
     ///
-    /// Whole milliseconds from there on are whole ticks, so timers fire exactly on time. The clock of a
-    /// simulated host moves as a paused one does, so this has no effect on it.
+    /// Whole milliseconds from there on are whole ticks, so timers fire exactly on time. The clock
+    /// of a simulated host always behaves like a paused one, so this has no effect on it.
     pub(crate) fn pause(&self) -> Result<(), PauseError> {
         let mut state = self.state.lock();
         match *state {
@@ -197,7 +198,7 @@ impl Clock {
         Ok(())
     }
 
-    /// Lets a paused clock run from where it stands. Has no effect on that of a simulated host.
+    /// Lets a paused clock run from its current time. Has no effect on a simulated host's clock.
     pub(crate) fn resume(&self) -> Result<(), PauseError> {
         let mut state = self.state.lock();
         match *state {
@@ -208,7 +209,7 @@ impl Clock {
         Ok(())
     }
 
-    /// Moves a paused clock forward, or that of a simulated host.
+    /// Advances a paused clock, or a simulated host's clock.
     pub(crate) fn advance(&self, by: Duration) -> Result<(), PauseError> {
         let mut state = self.state.lock();
         match &*state {
@@ -219,7 +220,7 @@ impl Clock {
         Ok(())
     }
 
-    /// Moves a paused clock forward to the end of `tick`. Does nothing to a running clock.
+    /// Advances a paused clock to the end of `tick`. Has no effect on a running clock.
     pub(crate) fn advance_to(&self, tick: u64) {
         let mut state = self.state.lock();
         if let ClockState::Paused(at) = *state {
@@ -227,7 +228,7 @@ impl Clock {
         }
     }
 
-    /// Keeps the runtime from advancing a paused clock by itself, until the matching
+    /// Prevents the runtime from auto-advancing a paused clock, until the matching
     /// [`release_auto_advance`](Self::release_auto_advance).
     pub(crate) fn hold_auto_advance(&self) {
         self.auto_advance_holds.fetch_add(1, SeqCst);
@@ -235,18 +236,18 @@ impl Clock {
 
     /// Ends one [`hold_auto_advance`](Self::hold_auto_advance).
     ///
-    /// Returns true if the runtime may now advance its paused clock again.
+    /// Returns true if the runtime may now auto-advance its paused clock again.
     #[must_use]
     pub(crate) fn release_auto_advance(&self) -> bool {
         self.auto_advance_holds.fetch_sub(1, SeqCst) == 1 && self.is_paused()
     }
 
-    /// Returns whether the runtime must not advance a paused clock by itself.
+    /// Returns whether the runtime must not auto-advance a paused clock.
     pub(crate) fn is_auto_advance_held(&self) -> bool {
         self.auto_advance_holds.load(SeqCst) > 0
     }
 
-    /// Returns how many closures and file operations keep a paused clock from advancing.
+    /// Returns the number of closures and file operations that keep a paused clock from advancing.
     pub(crate) fn auto_advance_holds(&self) -> usize {
         self.auto_advance_holds.load(SeqCst)
     }

@@ -1,7 +1,8 @@
 //! The virtual time of a simulation, and each host's view of it.
 //!
-//! [`WorldTime`] is the one time of all hosts of a simulated world. It moves when no task can run, to
-//! the next event. [`HostTime`] is the clock of one host: it may run faster or slower than the world's.
+//! [`WorldTime`] is the common time of all hosts of a simulated world. When no task can run, it
+//! moves to the next event. [`HostTime`] is the clock of one host, which may run faster or slower
+//! than the world's time.
 
 use crate::sys::sync::ignore_poison;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -11,9 +12,9 @@ use std::time::{Duration, Instant};
 /// The time of a simulated world.
 #[derive(Debug)]
 pub(crate) struct WorldTime {
-    /// What time 0 is as an `Instant`, on all hosts.
+    /// The `Instant` of time 0, on all hosts.
     started: Instant,
-    /// Written by the thread of the simulation. A foreign thread may read an older time.
+    /// Written by the simulation's thread. Another thread may read an older time.
     now_ns: AtomicU64,
 }
 
@@ -30,7 +31,7 @@ impl WorldTime {
         self.now_ns.load(Relaxed)
     }
 
-    /// Moves the time forward. Does nothing if it is already later.
+    /// Moves the time forward to `ns`. Does nothing if the time is already later.
     pub(crate) fn advance_to(&self, ns: u64) {
         self.now_ns.fetch_max(ns, Relaxed);
     }
@@ -43,18 +44,18 @@ pub(crate) struct HostTime {
     /// The time of the world when the host started.
     started_ns: u64,
     rate: Mutex<Rate>,
-    /// What the host's wall clock shows in excess of its other clock.
+    /// The offset of the host's wall clock from its other clock.
     wall_ns: AtomicI64,
 }
 
-/// How fast the clock of a host runs, since when.
+/// The rate of a host's clock, since a given time.
 #[derive(Clone, Copy, Debug)]
 struct Rate {
-    /// The time of the world from which on the clock runs at this rate.
+    /// The time of the world from which the clock runs at this rate.
     since_ns: u64,
-    /// What the host's clock showed then.
+    /// The host's time at that moment.
     elapsed_ns: u64,
-    /// How much faster than the world's time, in millionths.
+    /// The difference from the world's rate, in millionths; positive is faster.
     drift_ppm: i32,
 }
 
@@ -85,7 +86,7 @@ impl Rate {
 }
 
 impl HostTime {
-    /// Creates the clock of a host that starts now. `drift_ppm` is above -1,000,000.
+    /// Creates the clock of a host that starts now. `drift_ppm` must be above -1,000,000.
     pub(crate) fn new(world: Arc<WorldTime>, drift_ppm: i32) -> Arc<Self> {
         let started_ns = world.now_ns();
         let rate = Rate { since_ns: started_ns, elapsed_ns: 0, drift_ppm };
@@ -101,7 +102,7 @@ impl HostTime {
         self.world.started + Duration::from_nanos(self.started_ns)
     }
 
-    /// Returns what the host's clock shows: the time since it started.
+    /// Returns the time on the host's clock: the time since the host started.
     pub(crate) fn elapsed(&self) -> Duration {
         Duration::from_nanos(self.rate().elapsed_at(self.world.now_ns()))
     }
@@ -111,16 +112,16 @@ impl HostTime {
         self.rate().reached_at(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Lets the clock run faster by this many millionths from now on, or slower if it is negative.
+    /// Makes the clock run faster by this many millionths from now on, or slower if negative.
     ///
-    /// `drift_ppm` is above -1,000,000, so that the clock does not stand still.
+    /// `drift_ppm` must be above -1,000,000, so that the clock does not stop.
     pub(crate) fn set_drift(&self, drift_ppm: i32) {
         let mut rate = ignore_poison(self.rate.lock());
         let since_ns = self.world.now_ns();
         *rate = Rate { since_ns, elapsed_ns: rate.elapsed_at(since_ns), drift_ppm };
     }
 
-    /// Moves the clock of the host forward, and not the time of the world.
+    /// Advances the host's clock, but not the time of the world.
     pub(super) fn advance(&self, by: Duration) {
         let mut rate = ignore_poison(self.rate.lock());
         let since_ns = self.world.now_ns();
@@ -129,7 +130,7 @@ impl HostTime {
         *rate = Rate { since_ns, elapsed_ns, drift_ppm: rate.drift_ppm };
     }
 
-    /// Moves the wall clock of the host, and no other clock.
+    /// Moves the host's wall clock, and no other clock.
     pub(crate) fn step_wall(&self, ns: i64) {
         self.wall_ns.fetch_add(ns, Relaxed);
     }

@@ -1,18 +1,18 @@
 //! The current time from the processor's time-stamp counter (TSC), at half the cost of
 //! `clock_gettime`.
 //!
-//! Most of the cost of a `timeout` whose future is ready at once is reading the time. The kernel's
-//! coarse clock is cheap, but an unknown time behind, so a deadline counted from it could fire
+//! Reading the time is most of the cost of a `timeout` whose future is ready at once. The kernel's
+//! coarse clock is cheap, but lags by an unknown time, so a deadline counted from it could fire
 //! early. This module bounds the time from above instead.
 //!
 //! Each thread keeps an *anchor*: an exact time, with the TSC count at that time. The cycles since
-//! then are converted with a rate that is certainly too high. The result ([`now_upper_bound`]) is
-//! never before the present, and less than one timer tick (62.5 µs) after it. Measurements and
-//! diagnostics use the likely rate instead ([`now_approx`]).
+//! the anchor are converted with a rate that is certainly too high. The result
+//! ([`now_upper_bound`]) is never before the present, and less than one timer tick (62.5 µs) after
+//! it. Measurements and diagnostics use the likely rate instead ([`now_approx`]).
 //!
 //! This is correct where the kernel itself computes its clock from the TSC, so that the two cannot
-//! disagree. That is the default of Linux on x86-64 outside of most virtual machines. Everywhere
-//! else this module reads the exact clock.
+//! disagree. This is the default of Linux on x86-64, except in most virtual machines. In all other
+//! cases this module reads the exact clock.
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 
 use std::cell::Cell;
@@ -20,17 +20,18 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How many cycles an anchor of [`now_upper_bound`] is valid: 0.1 to 0.2 ms. Within that time the
-/// conversion is late by less than one timer tick.
+/// The number of cycles for which an anchor of [`now_upper_bound`] is valid: 0.1 to 0.2 ms. Within
+/// that time the conversion is late by less than one timer tick.
 const WINDOW: u64 = 1 << 18;
-/// How many cycles an anchor of [`now_approx`] is valid. It is behind by at most 0.5 ms then.
+/// The number of cycles for which an anchor of [`now_approx`] is valid, with a lag of at most 0.5
+/// ms.
 const LONG_WINDOW: u64 = 8 * WINDOW;
-/// A generous bound of how early, out of order, a processor may read its counter.
+/// A generous bound on how early a processor may read its counter through out-of-order execution.
 const SLACK_NS: u64 = 1_000;
 /// Returns a rate that is certainly too high.
 ///
-/// The kernel makes its clock run up to 11 % faster or slower than the counter. The rate may have
-/// been measured when the clock was slowest. A margin of 25 % covers the step to the fastest.
+/// The kernel lets its clock run up to 11 % faster or slower than the counter. The rate may have
+/// been measured when the clock was slowest. A margin of 25 % covers the change to the fastest.
 const fn upper_bound_rate(rate: u128) -> u128 {
     rate + rate / 4
 }
@@ -41,10 +42,10 @@ const fn likely_rate(upper_bound: u64) -> u64 {
 }
 /// The number of fraction bits of a rate.
 const FRACTION_BITS: u32 = 32;
-/// The minimum time between the two samples that give the rate.
+/// The minimum time between the two samples from which the rate is computed.
 const CALIBRATION: Duration = Duration::from_millis(10);
 
-/// Nanoseconds per cycle, certainly too high. 0 while it is not known.
+/// The rate in nanoseconds per cycle, certainly too high. 0 while unknown.
 static RATE: AtomicU64 = AtomicU64::new(0);
 
 /// A point in time in one word: nanoseconds since the process created its first clock.
@@ -54,7 +55,7 @@ static RATE: AtomicU64 = AtomicU64::new(0);
 pub(crate) struct TscInstant(u64);
 
 impl TscInstant {
-    /// Stands for all times more than 584 years after the epoch.
+    /// Represents all times more than 584 years after the epoch.
     const FAR_FUTURE: TscInstant = TscInstant(u64::MAX);
 
     /// Converts an `Instant`. Times before the epoch, which no clock shows, become the epoch.
@@ -74,7 +75,7 @@ impl TscInstant {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// Converts to an `Instant`. `None` for [`FAR_FUTURE`](Self::FAR_FUTURE).
+    /// Converts to an `Instant`. Returns `None` for [`FAR_FUTURE`](Self::FAR_FUTURE).
     pub(crate) fn to_instant(self) -> Option<Instant> {
         let is_known = self != TscInstant::FAR_FUTURE;
         is_known.then(|| epoch().checked_add(Duration::from_nanos(self.0))).flatten()
@@ -95,16 +96,17 @@ fn to_saturating_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// An exact time, with the counter at that time, that later readings start from.
+/// An exact time and the counter at that time, from which later readings are computed.
 #[derive(Clone, Copy)]
 struct Anchor {
     /// The counter, read before `at`.
     cycles: u64,
     at: TscInstant,
-    /// How many cycles it is valid for [`now_upper_bound`]. 0 while the rate is not known.
+    /// The number of cycles for which the anchor is valid for [`now_upper_bound`]. 0 while the rate
+    /// is unknown.
     window: u64,
     rate: u64,
-    /// How many cycles it is valid for [`now_approx`].
+    /// The number of cycles for which the anchor is valid for [`now_approx`].
     long_window: u64,
     /// The likely rate, or slightly less.
     likely_rate: u64,
@@ -121,7 +123,7 @@ thread_local! {
     static ANCHOR: Cell<Anchor> = const { Cell::new(Anchor::new(0, TscInstant::FAR_FUTURE, 0)) };
 }
 
-/// Returns a time at or shortly after the present, in real time.
+/// Returns the present real time, or slightly later.
 #[inline(always)]
 pub(super) fn now_upper_bound() -> TscInstant {
     let cycles = cycles();
@@ -134,11 +136,11 @@ pub(super) fn now_upper_bound() -> TscInstant {
     renew_anchor(cycles)
 }
 
-/// Returns approximately the present, in real time.
+/// Returns the approximate present, in real time.
 ///
-/// Usually the result is behind by a thousandth of the long window, never by more than a quarter of
-/// it. It is ahead only if the thread was descheduled between reading counter and clock, and by
-/// less than the long window.
+/// The result usually lags by a thousandth of the long window, and never by more than a quarter of
+/// it. It is ahead only if the thread was descheduled between reading the counter and the clock,
+/// and by less than the long window.
 #[inline(always)]
 pub(super) fn now_approx() -> TscInstant {
     let cycles = cycles();
@@ -158,8 +160,8 @@ fn upper_bound_ns(cycles: u64, rate: u64) -> u64 {
     ((cycles * rate) >> FRACTION_BITS) + SLACK_NS
 }
 
-/// Makes a new anchor for the thread from the exact time and the counter just read. Returns that
-/// time.
+/// Creates a new anchor for the thread from the exact time and the counter just read, and returns
+/// that time.
 #[cold]
 fn renew_anchor(cycles: u64) -> TscInstant {
     let rate = RATE.load(Relaxed);
@@ -181,7 +183,7 @@ fn calibrate() -> Instant {
     second.at
 }
 
-/// An exact time, with the counter before and after it was read.
+/// An exact time, with the counter before and after the clock was read.
 struct Sample {
     before: u64,
     at: Instant,
@@ -193,7 +195,7 @@ impl Sample {
         Self { before: cycles(), at: Instant::now(), after: cycles() }
     }
 
-    /// Returns how long the sample took, in cycles.
+    /// Returns the duration of the sample, in cycles.
     fn width(&self) -> u64 {
         self.after.saturating_sub(self.before)
     }
@@ -202,14 +204,14 @@ impl Sample {
 /// Computes a rate that is certainly too high, from two samples. `None` if they are unsuitable.
 fn rate_between(first: &Sample, second: &Sample) -> Option<u64> {
     let time = second.at.checked_duration_since(first.at).filter(|time| *time >= CALIBRATION)?;
-    // The fewest cycles that can have passed. If the thread was descheduled during a sample, it
-    // tries again later.
+    // The minimum number of cycles that have passed. If the thread was descheduled during a sample,
+    // calibration is retried later.
     let cycles = second.before.checked_sub(first.after)?;
     if first.width().max(second.width()) > cycles / 64 {
         return None;
     }
     let rate = (time.as_nanos() << FRACTION_BITS).checked_div(u128::from(cycles))?;
-    // For counters of 1 GHz or more nothing here overflows and windows are short. Slower counters
+    // For counters of 1 GHz or more, nothing here overflows and windows are short. Slower counters
     // are not used.
     u64::try_from(upper_bound_rate(rate)).ok().filter(|_| rate <= 1 << FRACTION_BITS)
 }

@@ -11,7 +11,7 @@ use std::sync::Arc as StdArc;
 use std::sync::atomic::AtomicUsize as StdUsize;
 use std::task::{Context, Poll, Wake, Waker};
 
-/// A waker that counts. Its counter is std's, so that it creates no ordering in the model.
+/// A waker that counts its wakes with a std atomic, which creates no ordering in the model.
 struct CountingWaker(StdUsize);
 
 impl Wake for CountingWaker {
@@ -27,7 +27,7 @@ struct Socket {
 }
 
 impl Socket {
-    /// Creates a socket that was read from before, and is empty.
+    /// Creates an empty socket that was read from before.
     ///
     /// (loom treats the initial value of an atomic as weaker than a stored one. A SeqCst load may
     /// return it instead of a newer value.)
@@ -46,7 +46,7 @@ impl Socket {
         self.source.add(Readiness::READABLE);
     }
 
-    /// Reads into a large buffer until it has to wait. Returns how many bytes it read.
+    /// Reads into a large buffer until the read must wait. Returns the number of bytes read.
     fn read(&self, waker: &Waker) -> usize {
         let mut read = 0;
         loop {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Wake, Waker};
 
-/// A waker that counts. Its counter is std's, so that it creates no ordering in the model.
+/// A waker that counts its wakes with a std atomic, which creates no ordering in the model.
 #[derive(Default)]
 struct CountingWaker(AtomicUsize);
 
@@ -66,7 +66,7 @@ impl Scene {
         self.timers.register(self.entry(), tick, &self.waker)
     }
 
-    /// Does what `Sleep::reset` does.
+    /// Takes the steps of `Sleep::reset`.
     fn reset(&self, tick: u64) -> Option<RegisterOutcome> {
         let is_waiting = self.entry.state() == TimerState::Waiting;
         is_waiting.then(|| self.timers.rearm(self.entry(), tick))
@@ -81,7 +81,7 @@ impl Scene {
     fn assert_finished(&self, wakes: usize) {
         assert_eq!((self.timers.len(), self.timers.next()), (0, None));
         assert_eq!(self.counter.wakes(), wakes);
-        // The scene's own and the one in `waker`.
+        // One reference of the scene, and one in `waker`.
         assert_eq!(Arc::strong_count(&self.counter), 2, "a waker is left");
         self.assert_exclusive();
     }
@@ -102,8 +102,8 @@ fn race<R: 'static>(
     other.join().unwrap()
 }
 
-/// A timer is registered while the wheel advances to the tick before it, and then to it. Catches a
-/// timer that fires early, and one that neither thread fires.
+/// A timer is registered while the wheel advances to the tick before the deadline, and then to the
+/// deadline. Catches a timer that fires early, and a timer that neither thread fires.
 #[test]
 fn register_while_firing() {
     model(4, || {
@@ -124,7 +124,7 @@ fn register_while_firing() {
 }
 
 /// Another thread registers a timer while the owner, without timers, is about to park. Catches an
-/// owner that sleeps on: loom finds all threads blocked.
+/// owner that is not woken: loom finds all threads blocked.
 #[test]
 fn register_wakes_an_owner_about_to_park() {
     model(4, || {
@@ -154,7 +154,7 @@ fn register_wakes_an_owner_about_to_park() {
 }
 
 /// Another thread moves a timer to an earlier tick while the owner is about to park until the later
-/// one. Catches an owner that sleeps on.
+/// one. Catches an owner that is not woken.
 #[test]
 fn earlier_deadline_wakes_an_owner_about_to_park() {
     model(4, || {
@@ -169,7 +169,7 @@ fn earlier_deadline_wakes_an_owner_about_to_park() {
             },
             |scene| {
                 while scene.timers.next().is_some_and(|tick| tick > 3) {
-                    parker.park(None); // until 9, which is never
+                    parker.park(None); // until tick 9, which never comes
                 }
                 assert_eq!(scene.timers.fire_due(3), 1);
             },
@@ -179,8 +179,8 @@ fn earlier_deadline_wakes_an_owner_about_to_park() {
     });
 }
 
-/// A deadline moves to a later tick (TIMER-3) while the old one comes. Catches a timer that fires
-/// for both or for neither, and a lost waker.
+/// A deadline moves to a later tick (TIMER-3) while the wheel reaches the old tick. Catches a timer
+/// that fires at both ticks or at neither, and a lost waker.
 #[test]
 fn later_deadline_while_firing() {
     model(4, || {
@@ -239,7 +239,7 @@ fn later_deadline_twice_while_firing() {
 }
 
 /// A deadline moves to an earlier tick, or into the past, while timers fire. Catches a sleeper that
-/// is not woken although its deadline has come.
+/// is not woken although its deadline has passed.
 #[test]
 fn earlier_deadline_while_firing() {
     model(4, || {
@@ -281,7 +281,7 @@ fn cancel_while_firing() {
 }
 
 /// The waker changes while the timer fires. Catches a wake-up of the old waker after the new one
-/// was stored, and a waker that is left.
+/// was stored, and a waker that is left behind.
 #[test]
 fn update_waker_while_firing() {
     model(4, || {

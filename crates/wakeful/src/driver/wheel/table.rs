@@ -1,4 +1,4 @@
-//! The lists of a timer wheel, and bit sets of those in use.
+//! The lists of a timer wheel, and bit sets of the lists in use.
 
 use super::{Linked, links};
 use std::ptr::NonNull;
@@ -61,7 +61,7 @@ impl SlotIndex {
     }
 }
 
-/// All lists, and bit sets of those in use.
+/// All lists, and bit sets of the lists in use.
 pub(super) struct Table<E> {
     /// Bit `n` is set if level `n` has a slot in use.
     pub(super) levels: u16,
@@ -138,7 +138,7 @@ impl<E: Linked> Table<E> {
     ///
     /// # Safety
     ///
-    /// WHEEL-1 and WHEEL-2 hold for `entry`, and it is in no list.
+    /// WHEEL-1 and WHEEL-2 must hold for `entry`, and it must be in no list.
     #[inline]
     pub(super) unsafe fn append(&mut self, slot: SlotIndex, entry: NonNull<E>) {
         let list = &mut self.lists[slot.index()];
@@ -165,7 +165,7 @@ impl<E: Linked> Table<E> {
     ///
     /// # Safety
     ///
-    /// `entry` is linked into this table.
+    /// `entry` must be linked into this table.
     #[inline]
     pub(super) unsafe fn unlink(&mut self, entry: NonNull<E>) {
         // SAFETY: the entry is linked, so it is alive (WHEEL-2). The table is borrowed mutably
@@ -193,8 +193,8 @@ impl<E: Linked> Table<E> {
 
     /// Empties a list and returns its first entry.
     ///
-    /// The entries still link to each other and name the list: the caller must append each of them
-    /// to another list.
+    /// The entries still link to each other and refer to the list: the caller must append each of
+    /// them to another list.
     pub(super) fn take(&mut self, slot: SlotIndex) -> Option<NonNull<E>> {
         let list = &mut self.lists[slot.index()];
         list.last = None;

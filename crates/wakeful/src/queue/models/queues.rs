@@ -1,4 +1,4 @@
-//! Models of the queues: a task that goes in comes out exactly once, with all that was written to
+//! Loom models of the queues: a task that enters leaves exactly once, with all that was written to
 //! it.
 
 use crate::queue::injector::Injector;
@@ -28,7 +28,7 @@ fn push(entries: &Entries, owner: &Owner, number: usize) -> Vec<usize> {
     }
 }
 
-/// A thread that steals once, into its own ring.
+/// Starts a thread that steals once, into its own ring.
 fn thief(entries: &Arc<Entries>, stealer: Arc<ring::Stealer>) -> thread::JoinHandle<Vec<usize>> {
     let entries = entries.clone();
     thread::spawn(move || {
@@ -46,7 +46,7 @@ fn gather(threads: impl IntoIterator<Item = thread::JoinHandle<Vec<usize>>>) -> 
 
 /// The owner pushes and pops while a thief steals half.
 ///
-/// Detects a task that both take, and one that is taken before it is written.
+/// Detects a task that both take, and a task that is taken before it is written.
 #[test]
 fn one_thief_against_the_owner() {
     model(6, || {
@@ -106,7 +106,7 @@ fn full_ring_is_stolen_from() {
     });
 }
 
-/// The watchdog takes the whole ring of a worker that is not stuck after all, and pops.
+/// The watchdog takes the whole ring of a worker that is not stuck after all and keeps popping.
 #[test]
 fn ring_is_drained_by_the_watchdog() {
     model(6, || {
@@ -214,8 +214,8 @@ fn injector_gets_a_batch_during_a_push_and_a_take() {
     });
 }
 
-/// One of two tasks is taken from the injector. A worker that is about to sleep must not find it
-/// empty meanwhile.
+/// One of two tasks is taken from the injector. Meanwhile a worker that is about to sleep must not
+/// find the injector empty.
 ///
 /// Detects a task that is neither on the stack nor counted.
 #[test]

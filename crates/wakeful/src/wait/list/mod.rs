@@ -1,7 +1,7 @@
 //! A FIFO list of waiting tasks, and the state of the resource that they wait for.
 //!
-//! Actors: a *waiter* is a future with a node in the list, its [`Waiter`]. A *granter* has what the
-//! waiter waits for: it removes the waiter from the list and leaves a [`Grant`].
+//! Actors: a *waiter* is a future with a node in the list, its [`Waiter`]. A *granter* can satisfy
+//! the waiter's request: it removes the waiter from the list and leaves a [`Grant`].
 //!
 //! ```text
 //! diagram
@@ -15,19 +15,19 @@
 //!
 //! - LIST-1. The list, the links of its waiters, their wakers and their requests are accessed only
 //!   under the lock of the list.
-//! - LIST-2. `state` of a waiter can be read without the lock. Only the holder of the lock moves it
+//! - LIST-2. A waiter's `state` can be read without the lock. Only the holder of the lock moves it
 //!   away from WAITING, as its last access to the waiter. From then on the future owns the waiter.
 //! - LIST-3. A waiter in the list is pinned, and its future removes it before it is dropped. A
 //!   waiter that is dropped in the list aborts the process, so that a bug here never becomes a
 //!   dangling pointer.
-//! - LIST-4. A waiter is in one list at a time. `list` says in which, and every method checks it.
+//! - LIST-4. A waiter is in one list at a time. `list` identifies it, and every method checks it.
 //! - LIST-5. A waiter has a node exactly while it is in a list: written on entry, moved out on
 //!   exit. So a waiter that never waits costs almost nothing.
 //! - LIST-6. The `prev` link of the front waiter is stale, and no code follows it. So removing the
 //!   front does not write to the next waiter, whose memory may be in the cache of another core.
 //!
 //! Orderings: the Release store of a grant pairs with the Acquire load in [`Waiter::state`], so the
-//! waiter sees what the granter did before. The lock orders everything else.
+//! waiter sees the granter's earlier writes. The lock orders everything else.
 
 mod waiter;
 
@@ -46,18 +46,18 @@ use waiter::{IDLE, Node, WAITING};
 /// A list of waiters and the state `S` of the resource, behind one lock.
 pub(crate) struct Waiters<S, T> {
     queue: SpinLock<Queue<S, T>>,
-    /// The resource record, in lists whose waiters link the wait records of their tasks.
+    /// The resource record, used by lists whose waiters link the wait records of their tasks.
     pub(crate) record: RecordCell,
 }
 
-/// What the lock guards.
+/// The data that the lock guards.
 pub(crate) struct Queue<S, T> {
     pub(crate) state: S,
     front: Option<NonNull<Waiter<T>>>,
     back: Option<NonNull<Waiter<T>>>,
 }
 
-// SAFETY: its waiters are Send and Sync, and LIST-1 guards them.
+// SAFETY: the waiters are Send and Sync, and LIST-1 guards them.
 unsafe impl<S: Send, T: Send> Send for Queue<S, T> {}
 
 impl<S, T> Waiters<S, T> {
@@ -72,8 +72,8 @@ impl<S, T> Waiters<S, T> {
 
     /// Runs `f` under the lock.
     ///
-    /// `f` takes a few instructions and calls no foreign code. Its caller wakes the pending wakes
-    /// afterwards.
+    /// `f` must take only a few instructions and call no foreign code. The caller performs the
+    /// pending wakes afterwards.
     #[inline]
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut Locked<'_, S, T>) -> R) -> R {
         let address = self.address();
@@ -84,7 +84,7 @@ impl<S, T> Waiters<S, T> {
         (&raw const *self).addr()
     }
 
-    /// Removes a waiter from the list, if it is in it. Returns the state that it had.
+    /// Removes a waiter from the list, if it is in the list. Returns the waiter's previous state.
     ///
     /// A waiter that was `Granted` may have to forward its grant.
     pub(crate) fn cancel(&self, waiter: Pin<&Waiter<T>>) -> WaiterState {
@@ -98,7 +98,7 @@ impl<S, T> Waiters<S, T> {
                 if state == WaiterState::Waiting { list.remove(waiter) } else { PendingWake::NONE };
             (state, unneeded)
         });
-        // Dropped after the lock, and not woken.
+        // Dropped after the lock is released, and not woken.
         drop(unneeded);
         state
     }
@@ -106,7 +106,7 @@ impl<S, T> Waiters<S, T> {
     /// Grants and wakes the front waiters while `is_due` returns true for their request.
     ///
     /// Each critical section takes one batch. A panic of a waker is resumed at the end, when all
-    /// are granted.
+    /// waiters are granted.
     pub(crate) fn grant_while(&self, grant: Grant, mut is_due: impl FnMut(&S, &T) -> bool) {
         let mut panics = PanicSink::default();
         let mut more = true;
@@ -118,13 +118,13 @@ impl<S, T> Waiters<S, T> {
         panics.resume();
     }
 
-    /// Sets the waker of a waiter that is polled again, perhaps by another task. Returns the state
-    /// of the waiter.
+    /// Sets the waker of a waiter that is polled again, perhaps by another task. Returns the
+    /// waiter's state.
     pub(crate) fn update_waker(&self, waiter: Pin<&Waiter<T>>, waker: &Waker) -> WaiterState {
         self.update_waker_with(waiter, waker, |_| {})
     }
 
-    /// Sets the waker of a waiter. Calls `change` on its request if the waker is another one.
+    /// Sets the waker of a waiter. Calls `change` on its request if the waker is a different one.
     ///
     /// Returns the state of the waiter.
     pub(crate) fn update_waker_with(
@@ -147,7 +147,7 @@ impl<S, T> Waiters<S, T> {
             return state;
         }
         let new = waker.clone();
-        // The unneeded waker is dropped after the lock.
+        // The unneeded waker is dropped after the lock is released.
         let (state, _unneeded) = self.with(|list| match waiter.state() {
             WaiterState::Waiting => {
                 list.request_of(waiter).map(change);
@@ -161,7 +161,7 @@ impl<S, T> Waiters<S, T> {
 
 impl<S, T> Drop for Waiters<S, T> {
     fn drop(&mut self) {
-        // Only leaked futures can be left: all others borrow the list.
+        // Only leaked futures can still be in the list: all others borrow it.
         if self.queue.get_mut().front.is_none() {
             return;
         }
@@ -202,7 +202,7 @@ impl<S, T> Locked<'_, S, T> {
     ///
     /// # Safety
     ///
-    /// LIST-1: `waiter` is in this list.
+    /// LIST-1: `waiter` must be in this list.
     #[inline]
     unsafe fn node<R>(waiter: NonNull<Waiter<T>>, f: impl FnOnce(&mut Node<T>) -> R) -> R {
         // SAFETY: the waiter is in the list, so it is alive (LIST-3) and has a node (LIST-5). A
@@ -224,7 +224,7 @@ impl<S, T> Locked<'_, S, T> {
         NonNull::from(waiter.get_ref())
     }
 
-    /// Appends a waiter. Without a waker, it gets one when it is polled.
+    /// Appends a waiter. A waiter without a waker gets one when it is polled.
     #[inline]
     pub(crate) fn push_back(&mut self, waiter: Pin<&Waiter<T>>, request: T, waker: Option<Waker>) {
         self.push(waiter, request, waker, WaitLink::NONE);
@@ -232,7 +232,7 @@ impl<S, T> Locked<'_, S, T> {
 
     /// Appends a waiter, and links the wait record of the task being polled (RECORD-1).
     ///
-    /// `write_owners` writes the owners of the resource to its record first.
+    /// First calls `write_owners`, which writes the owners of the resource to its record.
     #[inline]
     pub(crate) fn push_linked(
         &mut self,
@@ -287,8 +287,10 @@ impl<S, T> Locked<'_, S, T> {
         Some(unsafe { back.as_ref().node.with(|node| &(*node).assume_init_ref().request) })
     }
 
-    /// Grants the front waiters until one is not due. Returns true if `wakes` is full before that: then
-    /// the caller wakes the batch and calls again.
+    /// Grants the front waiters until one is not due.
+    ///
+    /// Returns true if `wakes` is full before that. The caller then must wake the batch and call
+    /// again.
     fn grant_batch(
         &mut self,
         grant: Grant,
@@ -309,8 +311,10 @@ impl<S, T> Locked<'_, S, T> {
         false
     }
 
-    /// Grants all waiters whose request matches. Returns true if `wakes` is full before that: then the
-    /// caller wakes the batch and calls again.
+    /// Grants all waiters whose request matches.
+    ///
+    /// Returns true if `wakes` is full before that. The caller then must wake the batch and call
+    /// again.
     pub(crate) fn grant_matching(
         &mut self,
         grant: Grant,
@@ -349,17 +353,17 @@ impl<S, T> Locked<'_, S, T> {
         Some(unsafe { waiter.node.with_mut(|node| &mut (*node).assume_init_mut().request) })
     }
 
-    /// Grants the front waiter, if there is one.
+    /// Grants the front waiter, if any.
     #[inline]
     pub(crate) fn pop_front(&mut self, grant: Grant) -> Option<PendingWake> {
         let front = self.queue.front?;
         Some(self.grant(front, grant))
     }
 
-    /// Grants the front waiter, after `write_owner` has written that it owns the resource.
+    /// Grants the front waiter, after `write_owner` has recorded it as the resource's owner.
     ///
     /// `write_owner` runs after the waiter is removed from the list and before it sees the grant.
-    /// So no reader sees the waiter wait for a resource that it owns. It returns the payload.
+    /// So no reader sees the waiter wait for a resource that it owns. `write_owner` returns the payload.
     #[inline]
     pub(crate) fn pop_front_with(
         &mut self,
@@ -377,7 +381,7 @@ impl<S, T> Locked<'_, S, T> {
         Some(wake)
     }
 
-    /// Grants the back waiter, if there is one.
+    /// Grants the back waiter, if any.
     pub(crate) fn pop_back(&mut self, grant: Grant) -> Option<PendingWake> {
         let back = self.queue.back?;
         Some(self.grant(back, grant))
@@ -406,7 +410,8 @@ impl<S, T> Locked<'_, S, T> {
 
     #[inline]
     fn unlink(&mut self, waiter: NonNull<Waiter<T>>) -> PendingWake {
-        // SAFETY: LIST-1: the waiter is in this list. Its node is moved out as it leaves (LIST-5).
+        // SAFETY: LIST-1: the waiter is in this list. Its node is moved out as the waiter leaves
+        // (LIST-5).
         let Node { prev, next, waker, link, request: _ } =
             unsafe { waiter.as_ref().node.with_mut(|node| (*node).assume_init_read()) };
         link.detach(self.record);
@@ -431,7 +436,7 @@ impl<S, T> Locked<'_, S, T> {
 
     /// Returns whether `waker` wakes the same task as the stored waker of a waiter in this list.
     ///
-    /// If so, the wait record of the task is linked again.
+    /// If so, links the wait record of the task again.
     fn relink_if_same_waker(&self, waiter: Pin<&Waiter<T>>, waker: &Waker) -> bool {
         self.check_list(&waiter);
         let waiter = NonNull::from(waiter.get_ref());

@@ -1,4 +1,4 @@
-//! A waiter: the part of a wait list that is inside the waiting future.
+//! A waiter: the node of a wait list that is inside the waiting future.
 //!
 //! The rules LIST-1 to LIST-6 are in the parent module.
 
@@ -14,16 +14,16 @@ use std::task::Waker;
 pub(super) const IDLE: u32 = 0;
 pub(super) const WAITING: u32 = 1;
 
-/// What a granter leaves with a waiter.
+/// The result that a granter leaves with a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Grant {
-    /// The front waiter got what it requested. If its future is dropped unpolled, it must forward
-    /// the grant.
+    /// The request of the front waiter was granted. If its future is dropped unpolled, it must
+    /// forward the grant.
     One = 2,
-    /// The back waiter got what it requested, and must forward it like `One`.
+    /// The request of the back waiter was granted, which must forward the grant like `One`.
     Last = 3,
-    /// All waiters are notified. There is nothing to forward.
+    /// All waiters are notified, so there is nothing to forward.
     All = 4,
     /// The resource is closed.
     Closed = 5,
@@ -53,14 +53,13 @@ impl WaiterState {
 
 /// A waiter of a list, inside the waiting future. `T` is the type of its request.
 pub(crate) struct Waiter<T> {
-    /// Guarded by LIST-1, and initialized as LIST-5 says.
+    /// Guarded by LIST-1, and initialized according to LIST-5.
     pub(super) node: UnsafeCell<MaybeUninit<Node<T>>>,
     /// See LIST-2.
     pub(super) state: AtomicU32,
-    /// A number that came with the grant. Stored before `state`.
+    /// A number that comes with the grant. Stored before `state`.
     pub(super) payload: StdU32,
-    /// The address of the list that the waiter is in, or was in last (LIST-4). Written by the
-    /// waiter's future.
+    /// The address of the waiter's current or last list (LIST-4). Written by the waiter's future.
     pub(super) list: AtomicUsize,
     _pinned: PhantomPinned,
 }
@@ -69,7 +68,7 @@ pub(crate) struct Waiter<T> {
 pub(super) struct Node<T> {
     pub(super) prev: Option<NonNull<Waiter<T>>>,
     pub(super) next: Option<NonNull<Waiter<T>>>,
-    /// None until the future is polled.
+    /// `None` until the future is polled.
     pub(super) waker: Option<Waker>,
     /// The wait record that is linked to this list (RECORD-1).
     pub(super) link: WaitLink,
@@ -97,13 +96,13 @@ impl<T> Waiter<T> {
         WaiterState::from_u32(self.state.load(Acquire))
     }
 
-    /// Returns whether the waiter is in no list, and was granted nothing since it was reset.
+    /// Returns whether the waiter is in no list and has no grant.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.state.load(Acquire) == IDLE
     }
 
-    /// Takes the payload of a grant by [`pop_front_with`](super::Locked::pop_front_with); 0 if
+    /// Takes the payload of a grant by [`pop_front_with`](super::Locked::pop_front_with), or 0 if
     /// there is none.
     pub(crate) fn take_payload(&self) -> u32 {
         // LIST-2: granted, so only the future accesses it.
@@ -131,7 +130,7 @@ impl<T> Drop for Waiter<T> {
     }
 }
 
-/// Aborts: LIST-3 is broken, and the list has a pointer to memory that is about to be freed.
+/// Aborts, because LIST-3 is violated: the list points to memory that is about to be freed.
 #[cold]
 fn abort_dropped_waiter() -> ! {
     eprintln!(

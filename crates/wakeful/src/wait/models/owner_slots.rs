@@ -1,4 +1,4 @@
-//! Models of owner slots.
+//! Loom models of owner slots.
 
 use crate::sys::sync::{Arc, thread};
 use crate::task::models::scheduler::{model, start};
@@ -12,7 +12,7 @@ fn owner(task: u64, site: &'static Location<'static>) -> Owner {
 
 /// Two threads claim, write and free a slot while a third reads it.
 ///
-/// Detects the task of one with the site of the other, and a slot with two owners.
+/// Detects a read of one owner's task with the other's site, and a slot with two owners.
 #[test]
 fn slot_is_read_while_its_owner_changes() {
     let sites = [Location::caller(), Location::caller(), Location::caller()];
@@ -49,7 +49,7 @@ fn slot_is_read_while_its_owner_changes() {
 
 /// An owner is replaced, and polls its grant, while another thread reads.
 ///
-/// Detects a site or a grant of the owner before.
+/// Detects a read of the previous owner's site or grant.
 #[test]
 fn owner_is_read_while_it_is_replaced() {
     let sites = [Location::caller(), Location::caller(), Location::caller()];

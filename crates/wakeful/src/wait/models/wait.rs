@@ -1,4 +1,4 @@
-//! Models of the wait list, `AtomicWaker` and `RerunGate`.
+//! Loom models of the wait list, `AtomicWaker` and `RerunGate`.
 
 use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
 use crate::sys::sync::{Arc, thread};
@@ -11,7 +11,7 @@ use std::sync::Arc as StdArc;
 use std::sync::atomic::AtomicUsize as StdUsize;
 use std::task::{Wake, Waker};
 
-/// A waker that counts its wakes. No part of the model.
+/// A waker that counts its wakes. Not part of the model.
 struct WakeCount(StdUsize);
 
 impl Wake for WakeCount {
@@ -32,7 +32,7 @@ struct Scene {
 
 /// A waiter cancels while it is granted.
 ///
-/// Detects a grant that gets lost, and a waiter that stays in the list.
+/// Detects a lost grant, and a waiter that stays in the list.
 #[test]
 fn waiter_cancels_during_a_grant() {
     model(5, || {
@@ -165,7 +165,7 @@ fn two_notifiers_during_a_registration() {
             let (old, new) = (old_count.0.load(SeqCst), new_count.0.load(SeqCst));
             assert!(is_notified || old + new >= 1, "two notifications, and no wake");
             assert!(old <= 1 && new <= 1);
-            // A last notification takes what is left.
+            // A final notification takes a remaining waker.
             cell.take().wake();
         });
     }

@@ -1,6 +1,6 @@
 //! The owner of a resource: the task, and the site where it acquired the resource.
 //!
-//! Written with plain stores, always on. Dumps and reports read it.
+//! Owners are always recorded, with plain stores. Dumps and reports read them.
 
 use crate::task::context;
 use std::panic::Location;
@@ -12,20 +12,20 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 pub(crate) struct Owner {
     /// The id of a task or `block_on` future; 0 if the owner is neither.
     pub(crate) task: u64,
-    /// Where it acquired the resource. `None` if that was not yet written when it was read.
+    /// Where the owner acquired the resource. `None` if the site was read before it was written.
     pub(crate) site: Option<&'static Location<'static>>,
-    /// The resource was granted to a future of the task that has not been polled since.
+    /// Whether the resource was granted to a future of the task that has not been polled since.
     pub(crate) granted_unpolled: bool,
 }
 
 impl Owner {
-    /// The current task, which acquires a resource at `site`.
+    /// Returns the current task as an owner that acquires a resource at `site`.
     #[inline]
     pub(crate) fn current(site: &'static Location<'static>) -> Self {
         Self { task: context::current_id(), site: Some(site), granted_unpolled: false }
     }
 
-    /// This owner, with a grant that its future has not seen yet.
+    /// Returns this owner, marked with a grant that its future has not seen yet.
     #[inline]
     pub(crate) fn granted_unpolled(self) -> Self {
         Self { granted_unpolled: true, ..self }
@@ -34,8 +34,8 @@ impl Owner {
 
 /// The last task that used a resource in some way, stored in the resource itself.
 ///
-/// It takes part in no protocol, so models use std's atomics too. If several tasks write at once, a
-/// reader may combine the task of one with the site of another.
+/// The cell is not part of a protocol, so models also use std's atomics. If several tasks write at
+/// once, a reader may combine the task of one with the site of another.
 #[derive(Debug)]
 pub(crate) struct OwnerCell {
     /// A task id, or NONE.
@@ -59,7 +59,7 @@ impl OwnerCell {
         self.task.store(context::current_id(), Release);
     }
 
-    /// Stores the current task, whose site is unknown.
+    /// Stores the current task, with an unknown site.
     pub(crate) fn set_without_site(&self) {
         self.site.store(ptr::null_mut(), Relaxed);
         self.task.store(context::current_id(), Release);

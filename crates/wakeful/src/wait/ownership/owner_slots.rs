@@ -1,18 +1,18 @@
-//! Owner slots that any thread may read at any time.
+//! Owner slots, which any thread may read at any time.
 //!
 //! A slot has one owner. An [`OwnerTable`] has a few slots, and flags for owners without a slot or
-//! without a name.
+//! name.
 //!
-//! - OWNER-1. One thread at a time writes a slot: its claimant, until it frees the slot. The
-//!   slots of a resource record are written by the holder of the list's lock. Only the owner itself
-//!   clears the flag that says that its grant is unpolled.
-//! - OWNER-2. A writer stores `site` before `task`. Before it replaces one owner by another, it
+//! - OWNER-1. One thread at a time writes a slot: its claimant, until it frees the slot. The slots
+//!   of a resource record are written by the holder of the list's lock. Only the owner itself
+//!   clears the flag for an unpolled grant.
+//! - OWNER-2. A writer stores `site` before `task`. Before replacing one owner with another, it
 //!   stores FREE in `task`. So a reader that finds the same task before and after it reads the site
-//!   has the site of that task.
+//!   has that task's site.
 //!
 //! Orderings: the Release store of `task` pairs with the Acquire load of a reader, which then sees
-//! the site. The Release store of `site` pairs with the Acquire load of `site`. A reader that sees
-//! a newer site than that of its task therefore finds a newer task afterwards.
+//! the site. The Release store of `site` pairs with the Acquire load of `site`. So a reader that
+//! sees a newer site than its task's finds a newer task afterwards.
 
 use crate::sys::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use crate::sys::sync::const_unless_model;
@@ -29,17 +29,17 @@ pub(crate) struct OwnerSlot {
     site: AtomicPtr<Location<'static>>,
 }
 
-/// The slot has no owner.
+/// The value of a slot without an owner.
 const FREE: u64 = u64::MAX;
-/// The slot is claimed, and its owner is not written yet.
+/// The value of a claimed slot whose owner is not written yet.
 const CLAIMED: u64 = u64::MAX - 1;
-/// Occupied; the owner is in the resource record.
+/// The value of an occupied slot whose owner is in the resource record.
 const IN_RECORD: u64 = u64::MAX - 2;
 /// A flag in the site: see [`Owner::granted_unpolled`].
 const UNPOLLED: usize = 1;
 const _: () = assert!(align_of::<Location<'static>>() > UNPOLLED);
 
-/// What a reader finds in a slot.
+/// The state of a slot, as a reader sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotState {
     Free,
@@ -62,14 +62,14 @@ impl OwnerSlot {
         }
     }
 
-    /// Claims the slot if it is free. Of several threads, one succeeds.
+    /// Claims the slot if it is free. If several threads try, one succeeds.
     #[inline]
     pub(crate) fn claim(&self) -> bool {
         self.task.load(Relaxed) == FREE
             && self.task.compare_exchange(FREE, CLAIMED, SeqCst, Relaxed).is_ok()
     }
 
-    /// Writes the owner. The caller has claimed the slot (OWNER-1), and no owner is in it
+    /// Writes the owner. The caller must have claimed the slot (OWNER-1), which must have no owner
     /// (OWNER-2).
     #[inline]
     pub(crate) fn write(&self, owner: Owner) {
@@ -77,14 +77,15 @@ impl OwnerSlot {
         self.task.store(owner.task, Release);
     }
 
-    /// Replaces the owner. The caller has the right of OWNER-1.
+    /// Replaces the owner. The caller must have the right of OWNER-1.
     #[inline]
     pub(crate) fn replace(&self, owner: Owner) {
         self.task.store(FREE, Relaxed);
         self.write(owner);
     }
 
-    /// Sets the state of the slot, unless it is already that. The caller has the right of OWNER-1.
+    /// Sets the state of the slot, unless it is unchanged. The caller must have the right of
+    /// OWNER-1.
     pub(crate) fn update(&self, state: SlotState) {
         if self.read() == state {
             return;
@@ -103,13 +104,13 @@ impl OwnerSlot {
         self.task.store(IN_RECORD, Release);
     }
 
-    /// Returns whether the slot names this task. A hint, unless the slot is the task's own.
+    /// Returns whether the slot names this task: a hint, unless the slot belongs to the task.
     #[inline]
     pub(crate) fn is_owned_by(&self, task: u64) -> bool {
         self.task.load(Relaxed) == task
     }
 
-    /// Stores that the owner has polled its grant, at `site`. The owner itself calls this
+    /// Records that the owner has polled its grant, at `site`. Only the owner may call this
     /// (OWNER-1).
     #[inline]
     pub(crate) fn mark_polled(&self, site: &'static Location<'static>) {
@@ -119,7 +120,7 @@ impl OwnerSlot {
     /// Frees the slot.
     #[inline]
     pub(crate) fn free(&self) {
-        // Release: later stores of a site stay behind this one (OWNER-2).
+        // Release: later stores of a site stay after this one (OWNER-2).
         self.task.store(FREE, Release);
     }
 
@@ -129,7 +130,8 @@ impl OwnerSlot {
     }
 
     pub(crate) fn read(&self) -> SlotState {
-        // SeqCst, for protocols in which two threads each write a word and then read the other's.
+        // SeqCst, for protocols in which two threads each write a word and then read the other's
+        // word.
         let task = self.task.load(SeqCst);
         match task {
             FREE => return SlotState::Free,
@@ -138,12 +140,12 @@ impl OwnerSlot {
             _ => {}
         }
         let site = self.site.load(Acquire);
-        // OWNER-2.
+        // OWNER-2: checks that the task is unchanged.
         if self.task.load(Relaxed) != task {
             return SlotState::Claimed;
         }
         let granted_unpolled = site.addr() & UNPOLLED != 0;
-        // SAFETY: only a `&'static` or null is stored here, and the bit that is removed.
+        // SAFETY: only a `&'static` or null is stored here, plus the bit that is removed.
         let site = unsafe { site.map_addr(|address| address & !UNPOLLED).as_ref() };
         SlotState::Named(Owner { task, site, granted_unpolled })
     }
@@ -158,15 +160,15 @@ pub(crate) struct OwnerTable {
     flags: AtomicU32,
 }
 
-/// There are owners without a slot.
+/// A flag: there are owners without a slot.
 const UNLISTED: u32 = 1;
-/// An owner had a slot and no name when the names were copied.
+/// A flag: an owner had a slot but no name when the names were copied.
 const UNNAMED: u32 = 2;
-/// A deadlock scan has woken a waiter since UNNAMED was set. If the flag is lost in a concurrent update,
-/// the next scan wakes a waiter once more.
+/// A flag: a deadlock scan has woken a waiter since UNNAMED was set. If a concurrent update loses
+/// the flag, the next scan wakes a waiter once more.
 const SCANNED: u32 = 4;
 
-/// How many owners a table names at most.
+/// The maximum number of owners that a table names.
 pub(crate) const OWNER_SLOTS: usize = 4;
 
 impl OwnerTable {
@@ -185,15 +187,15 @@ impl OwnerTable {
             || self.slots.iter().any(|slot| slot.read() == SlotState::Claimed)
     }
 
-    /// Returns whether an owner had a slot and no name when the names were copied.
+    /// Returns whether an owner had a slot but no name when the names were copied.
     ///
-    /// Without the list's lock this is a hint.
+    /// Without the list's lock, the result is a hint.
     #[inline]
     pub(crate) fn has_unnamed(&self) -> bool {
         self.flags.load(Relaxed) & UNNAMED != 0
     }
 
-    /// Sets whether an owner has a slot and no name. Called while all names are copied.
+    /// Sets whether an owner has a slot but no name. Called while all names are copied.
     pub(crate) fn set_unnamed(&self, unnamed: bool) {
         self.set_flag(UNNAMED, unnamed);
         if unnamed {
@@ -214,9 +216,9 @@ impl OwnerTable {
         self.set_flag(UNLISTED, unlisted);
     }
 
-    /// Sets or clears a flag. The caller holds the list's lock, so a load and a store are enough.
+    /// Sets or clears a flag. The caller holds the list's lock, so a load and a store suffice.
     ///
-    /// A concurrent [`claim_scan_wake`](Self::claim_scan_wake) may be lost, see [`SCANNED`].
+    /// May lose a concurrent [`claim_scan_wake`](Self::claim_scan_wake); see [`SCANNED`].
     #[inline]
     fn set_flag(&self, flag: u32, on: bool) {
         let old = self.flags.load(Relaxed);

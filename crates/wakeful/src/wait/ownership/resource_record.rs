@@ -1,28 +1,28 @@
 //! Records of contended resources, and the links from waiting tasks to them.
 //!
 //! A resource stores its owner in its own memory (`owner`). That is cheap, but other threads cannot
-//! read it: by then the resource may be moved or freed. So a resource with a waiter gets a
-//! [`ResourceRecord`], a few words that are never freed, only reused for another resource. The task
-//! that enters the wait list copies the owners there. So does a task that grants the resource while
-//! others wait. A resource without waiters pays nothing for this.
+//! read the resource, which may be moved or freed. So a resource with a waiter gets a
+//! [`ResourceRecord`], a few words that are never freed, only reused for another resource. A task
+//! that enters the wait list, or grants the resource while others wait, copies the owners to the
+//! record. A resource without waiters pays nothing for this.
 //!
 //! All records are in a table that only grows. A task that enters a wait list stores the index of
 //! the record in its wait record and links it ([`WaitLink`]). Readers find the record by that
-//! index, which the table checks: no number from a wait record becomes an address.
+//! index, which the table checks, so no number from a wait record becomes an address.
 //!
 //! - RECORD-1. A wait record is linked under the lock of the list, while a waiter with the waker of
 //!   that task is in the list. The thread that removes the waiter detaches the link under the same
-//!   lock. Each waiter links a word of its own, also if a task has several (`task::wait_set`).
+//!   lock. Each waiter links its own word, even if a task has several waiters (`task::wait_set`).
 //! - RECORD-2. A guard or permit that owns its share of the resource can move to any task or
-//!   thread. Making one marks the resource, for good. From then on a report says that the guard may
-//!   have been moved. The children of the task that acquired it may have it as well.
+//!   thread. Creating one marks the resource permanently. From then on, reports say that the guard
+//!   may have been moved. Child tasks of the task that acquired the guard may also hold it.
 //!
-//! So a link is exact. If the task has as many live wakers as direct links, each of its wakers is in
-//! the list of one of these resources. Nothing but these resources, or an abort, can then wake the
+//! So a link is exact. If the task has as many live wakers as direct links, each of its wakers is
+//! in the list of one of these resources. Then only these resources, or an abort, can wake the
 //! task.
 //!
-//! A future that polls others with wakers of its own hides the task's waker from the list. Then the
-//! link is *indirect*: it tells what the task waits for, and proves nothing.
+//! A future that polls others with its own wakers hides the task's waker from the list. Then the
+//! link is *indirect*: it shows what the task waits for, but proves nothing.
 
 use crate::sys::IS_MODEL;
 use crate::sys::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
@@ -43,18 +43,18 @@ use std::task::Waker;
 /// The owners of one contended resource, as last written. Never freed.
 #[derive(Debug)]
 pub(crate) struct ResourceRecord {
-    /// The linked target that names this record.
+    /// The linked target that refers to this record.
     linked: TargetWord,
     pub(crate) owner_table: OwnerTable,
-    /// The front waiter, if it was granted a part of its request, which the waiters behind it lack.
+    /// The front waiter, if it was granted a part of its request, which later waiters lack.
     partial_waiter: OwnerSlot,
-    /// The named owners may have moved their guards to other tasks (RECORD-2).
+    /// Whether the named owners may have moved their guards to other tasks (RECORD-2).
     movable: AtomicBool,
-    /// The tasks of a `JoinSet`, any of which ends the wait. Empty for every other resource.
+    /// The tasks of a `JoinSet`, any of which can end the wait. Empty for other resources.
     members: Mutex<Vec<u64>>,
-    /// Why a wait for the resource lasts. Of a channel: why a wait for capacity does.
+    /// The reason for a long wait for the resource, or, for a channel, for capacity.
     pub(crate) stall: StallNote,
-    /// Why a wait for a message of the channel lasts.
+    /// The reason for a long wait for a message of the channel.
     pub(crate) recv_stall: StallNote,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct ResourceRecord {
 struct Table {
     /// Indexed by [`RecordIndex`]. Only grows.
     all: Vec<&'static ResourceRecord>,
-    /// Records without a resource.
+    /// The records that are not used by a resource.
     unused: Vec<&'static ResourceRecord>,
 }
 
@@ -106,7 +106,7 @@ impl ResourceRecord {
         table.unused.pop().unwrap_or_else(|| table.add())
     }
 
-    /// Returns the record with this index, if there is one.
+    /// Returns the record with this index, if it exists.
     pub(crate) fn at(index: RecordIndex) -> Option<&'static ResourceRecord> {
         table().all.get(usize::try_from(index.0).ok()?).copied()
     }
@@ -119,7 +119,7 @@ impl ResourceRecord {
         self.set_members(Vec::new());
         self.stall.clear();
         self.recv_stall.clear();
-        // The atomics of one execution of a model cannot be used in the next.
+        // The atomics of one model execution cannot be used in the next.
         if !IS_MODEL {
             table().unused.push(self);
         }
@@ -192,27 +192,28 @@ impl ResourceRecord {
     }
 }
 
-/// Counts the deadlock scans that asked for the tasks of a `JoinSet`.
+/// The number of deadlock scans that have requested the tasks of `JoinSet`s.
 static MEMBER_REQUESTS: AtomicU32 = AtomicU32::new(0);
 
-/// Asks each `JoinSet` to list its tasks when its waiter is polled again. The scan then wakes that
-/// waiter.
+/// Requests that each `JoinSet` lists its tasks when its waiter is polled again.
+///
+/// The scan then wakes that waiter.
 pub(crate) fn request_members() {
     // Release pairs with the Acquire load below, if the wake-up does not order the two anyway.
     MEMBER_REQUESTS.fetch_add(1, Release);
 }
 
-/// Returns how often the tasks of `JoinSet`s were asked for.
+/// Returns how often the tasks of `JoinSet`s have been requested.
 #[inline]
 pub(crate) fn member_requests() -> u32 {
     MEMBER_REQUESTS.load(Acquire)
 }
 
-/// The record of a resource, once it has one, and the MOVABLE flag. Stored beside its wait list.
+/// A cell for the record of a resource and the MOVABLE flag, stored beside the wait list.
 #[derive(Debug)]
 pub(crate) struct RecordCell(AtomicPtr<ResourceRecord>);
 
-/// A flag in the address of a record: a guard or permit that can move was made (RECORD-2).
+/// A flag in the address of a record: a movable guard or permit was created (RECORD-2).
 const MOVABLE: usize = 1;
 const _: () = assert!(align_of::<ResourceRecord>() > MOVABLE);
 
@@ -225,12 +226,12 @@ impl RecordCell {
 
     #[inline]
     pub(crate) fn get(&self) -> Option<&'static ResourceRecord> {
-        // SAFETY: only `assign` stores a record here, a `&'static`, and `mark_movable` adds the bit
-        // that is removed.
+        // SAFETY: only `assign` stores a record here, as a `&'static`, and `mark_movable` adds the
+        // bit that is removed.
         unsafe { self.0.load(Acquire).map_addr(|address| address & !MOVABLE).as_ref() }
     }
 
-    /// Marks that a guard or permit was made that can move to any task or thread (RECORD-2).
+    /// Records that a guard or permit was created that can move to any task or thread (RECORD-2).
     #[inline]
     pub(crate) fn mark_movable(&self) {
         if self.0.load(Relaxed).addr() & MOVABLE == 0 {
@@ -246,7 +247,7 @@ impl RecordCell {
         }
     }
 
-    /// Replaces the word by `new` of it. Returns the old word.
+    /// Replaces the word with the result of `new`, and returns the old word.
     fn update(
         &self,
         new: impl Fn(*mut ResourceRecord) -> *mut ResourceRecord,
@@ -260,7 +261,7 @@ impl RecordCell {
         }
     }
 
-    /// Returns the record, or assigns one. The caller holds the lock of the list.
+    /// Returns the record, or assigns one. The caller must hold the lock of the list.
     #[inline]
     pub(crate) fn obtain(&self) -> &'static ResourceRecord {
         self.get().unwrap_or_else(|| self.assign())
@@ -271,7 +272,7 @@ impl RecordCell {
         let record = ResourceRecord::obtain();
         let new = ptr::from_ref(record).cast_mut();
         let flags = |old: *mut ResourceRecord| old.addr() & MOVABLE;
-        // This and `mark_movable` exchange the same word, so one of the two sees the other.
+        // This and `mark_movable` exchange the same word, so one of the two sees the other's write.
         let old = self.update(|old| new.map_addr(|address| address | flags(old)));
         if flags(old) != 0 {
             record.movable.store(true, Release);
@@ -280,7 +281,7 @@ impl RecordCell {
     }
 
     /// Returns the unlinked target of a wait for `resource`: its record, or its address if it has
-    /// none.
+    /// no record.
     #[inline]
     pub(crate) fn target<T: ?Sized>(&self, resource: &T) -> TargetWord {
         match self.get() {
@@ -310,7 +311,7 @@ fn detach_indirect(word: LinkWord, resource: &RecordCell) {
 /// The kind and the site of a wait.
 pub(crate) type WaitReason = (WaitKind, &'static Location<'static>);
 
-/// The link that a waiter has made in a wait record, if any.
+/// The link that a waiter has created in a wait record, if any.
 ///
 /// Part of the waiter's node, whose waker keeps the wait record of a direct link alive.
 #[derive(Clone, Copy)]
@@ -336,8 +337,8 @@ impl WaitLink {
 
     /// Links the wait record of the task being polled, and records the wait itself.
     ///
-    /// RECORD-1: the caller holds the lock of the list, and the waiter is or will be in the list
-    /// with this waker.
+    /// RECORD-1: the caller must hold the lock of the list, and the waiter must be or become part
+    /// of the list with this waker.
     #[inline]
     pub(crate) fn attach_with(
         resource: &'static ResourceRecord,
@@ -348,8 +349,8 @@ impl WaitLink {
         Self(context::record_linked_wait(waker, resource.linked, kind, site))
     }
 
-    /// Links the wait record again, if the link is lost: the waiter was polled again with the same
-    /// waker.
+    /// Links the wait record again if the link was lost, when the waiter is polled again with the
+    /// same waker.
     #[inline]
     pub(in crate::wait) fn attach_again(&mut self, resource: &RecordCell, waker: &Waker) {
         let Some(record) = resource.get() else { return };
@@ -362,15 +363,15 @@ impl WaitLink {
 
     #[cold]
     fn attach_anew(&mut self, resource: &RecordCell, waker: &Waker) {
-        // A foreign waker may belong to another task by now.
+        // A foreign waker may already belong to another task.
         let is_kept = |word: LinkWord| word.is_indirect() && context::has_indirect_link(word);
         if !self.0.is_some_and(is_kept) {
             self.replace(resource, waker);
         }
     }
 
-    /// Replaces the link by one of the task being polled, whose waker the waiter gets (RECORD-1). The
-    /// caller describes the wait afterwards.
+    /// Replaces the link with one of the task being polled, whose waker the waiter gets (RECORD-1).
+    /// The caller must then describe the wait.
     #[cold]
     #[track_caller]
     pub(crate) fn replace(&mut self, resource: &RecordCell, waker: &Waker) {
@@ -380,7 +381,8 @@ impl WaitLink {
             resource.get().map_or(Self::NONE, |record| Self::attach_with(record, waker, reason));
     }
 
-    /// Removes the link (RECORD-1). The waiter has left the list, and its waker is still alive.
+    /// Removes the link (RECORD-1). The waiter must have left the list, and its waker must still be
+    /// alive.
     #[inline]
     pub(crate) fn detach(self, resource: &RecordCell) {
         match self.0 {

@@ -1,11 +1,12 @@
-//! Amounts that explain a wait which lasts: how many tasks have arrived, how many permits there are.
+//! Amounts that explain a long wait: how many tasks have arrived, how many permits there are.
 //!
-//! A note is part of a [`ResourceRecord`](super::resource_record::ResourceRecord). It is written when a
-//! task begins to wait, or when a sender is cloned or dropped. The watchdog reads it for a task that has waited for seconds.
+//! A note is part of a [`ResourceRecord`](super::resource_record::ResourceRecord). It is written
+//! when a task begins to wait, or when a sender is cloned or dropped. The watchdog reads the note
+//! for a task that has waited for seconds.
 //!
-//! The fields are written one by one, and take part in no protocol. A reader checks afterwards that the
-//! task it read the note for has not been polled since. Then the resource is still the same, because
-//! the task waits for it. An amount may have changed meanwhile, and is then the newer or the older one.
+//! The fields are written one by one, and are not part of a protocol. A reader checks afterwards
+//! that the note's task has not been polled since. Then the resource is still the same, because the
+//! task waits for it. An amount that changed meanwhile is either the newer or the older value.
 
 use std::panic::Location;
 use std::ptr;
@@ -14,26 +15,26 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 /// The note of one resource.
 #[derive(Debug)]
 pub(crate) struct StallNote {
-    /// The task that the note is about; NONE if there is no note.
+    /// The task that the note describes; NONE if there is no note.
     task: AtomicU64,
     count: AtomicU64,
     of: AtomicU64,
-    /// Where the resource was made; null if unknown.
+    /// Where the resource was created; null if unknown.
     made_at: AtomicPtr<Location<'static>>,
 }
 
 const NONE: u64 = u64::MAX;
 
-/// What a reader finds in a note.
+/// The content of a note, as a reader sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stall {
-    /// The task that the note is about, or 0 if it is about every waiting task.
+    /// The task that the note describes, or 0 for every waiting task.
     pub(crate) task: u64,
-    /// The smaller amount, or the wanted one.
+    /// The smaller amount, or the requested one.
     pub(crate) count: u64,
-    /// The amount that there should be, or is.
+    /// The expected amount, or the available one.
     pub(crate) of: u64,
-    /// Where the resource was made, if that is known.
+    /// Where the resource was created, if known.
     pub(crate) made_at: Option<&'static Location<'static>>,
 }
 
@@ -53,8 +54,8 @@ impl StallNote {
         self.of.store(stall.of, Relaxed);
         let made_at = stall.made_at.map_or(ptr::null(), ptr::from_ref).cast_mut();
         self.made_at.store(made_at, Relaxed);
-        // Pairs with the Acquire load of `get`: a reader that sees the task sees the rest. SeqCst for
-        // FIRST-1.
+        // Pairs with the Acquire load of `get`: a reader that sees the task sees the other fields.
+        // SeqCst for FIRST-1.
         self.task.store(stall.task, SeqCst);
     }
 
