@@ -41,8 +41,10 @@ const SHUT_DOWN: u64 = u64::MAX - 1;
 const LAST_TICK: u64 = TargetWord::MAX_NUMBER;
 const _: () =
     assert!(LAST_TICK < SHUT_DOWN && SHUT_DOWN < FIRED, "FIRED and SHUT_DOWN are not ticks");
-/// The number of different deadlines in one round of the wheel (256 ticks, 16 ms) from which waking
-/// up for each costs more than running the tasks.
+/// The number of different deadlines in one round of the wheel from which the wheel is crowded.
+///
+/// A round is 256 ticks, or 16 ms. Waking up for each of these deadlines costs more than running
+/// the tasks.
 const CROWDED: u32 = 64;
 /// The wake-up interval of the owner of a crowded wheel: 0.75 ms.
 const CROWD_TICKS: u64 = 12;

@@ -25,8 +25,8 @@
 //!
 //! Eight levels hold any `u64`, so every deadline has its exact slot. The upper levels cost only
 //! their part of the table. Digits have eight bits rather than six, although a bit set for six-bit
-//! digits would fit into one word: each cascade fetches the timer's entry from memory, and with
-//! eight bits, most sleeps of up to four seconds cascade only once.
+//! digits would fit into one word. The reason is that each cascade fetches the timer's entry from
+//! memory. With eight bits, most sleeps of up to four seconds cascade only once.
 //!
 //! # Rules
 //!

@@ -323,7 +323,7 @@ impl Builder {
         self
     }
 
-    /// Sets after how many polls a worker checks the injector although its own queue has tasks.
+    /// Sets the number of polls after which a busy worker checks the injector.
     ///
     /// The injector is the queue that all workers share. The default suits all but unusual loads.
     ///
@@ -347,7 +347,7 @@ impl Builder {
         self
     }
 
-    /// Sets after how many polls a thread checks its timers and I/O although it has tasks.
+    /// Sets the number of polls after which a busy thread checks its timers and I/O.
     ///
     /// The value is an upper limit; 61 by default. If polls are long, the thread checks sooner.
     ///

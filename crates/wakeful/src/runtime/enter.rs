@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// A guard that makes a runtime the thread's current one; returned by [`Handle::enter`].
 ///
-/// The runtime stays the current one until the guard is dropped. Guards have to be dropped in the
+/// The runtime stays the current one until the guard is dropped. Guards must be dropped in the
 /// reverse order of their creation. The runtime may be shut down before the guard is dropped.
 ///
 /// # Examples

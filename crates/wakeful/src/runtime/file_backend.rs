@@ -21,7 +21,7 @@ impl Drop for BusyRings {
     }
 }
 
-/// How file operations are executed; a setting of
+/// The way in which file operations are executed; a setting of
 /// [`Builder::file_backend`](super::Builder::file_backend).
 ///
 /// # Examples

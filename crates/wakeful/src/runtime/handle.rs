@@ -173,6 +173,10 @@ impl Handle {
     /// - If the calling thread runs asynchronous code: await the future there instead.
     /// - If the `block_on` can provably never return, with the report
     ///   [`StuckBlockOn`](crate::inspect::StuckBlockOn) as the message.
+    /// - If a task has shut the runtime down by a panic, see
+    ///   [`UnhandledPanic`](super::UnhandledPanic), or by becoming an orphan, see
+    ///   [`OrphanPolicy`](super::OrphanPolicy).
+    /// - If the runtime is [simulated](mod@crate::sim): spawn the future instead.
     ///
     /// # Examples
     ///

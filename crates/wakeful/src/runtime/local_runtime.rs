@@ -174,7 +174,7 @@ impl LocalRuntime {
     ///
     /// # Errors
     ///
-    /// None at present: a local runtime starts no thread.
+    /// Currently none: a local runtime starts no thread.
     ///
     /// # Examples
     ///

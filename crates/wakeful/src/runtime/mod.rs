@@ -4,8 +4,8 @@
 //! - [`Runtime`] owns a runtime and shuts it down when it is dropped. [`LocalRuntime`] stays on the
 //!   thread that created it, and its tasks need not be `Send`.
 //! - [`Handle`] is a reference to a runtime, for spawning from any thread.
-//! - [`EnterGuard`] makes a runtime the current one of a thread, so that
-//!   [`spawn`](crate::spawn) finds it.
+//! - [`EnterGuard`] makes a runtime the thread's current one, so that [`spawn`](crate::spawn) finds
+//!   it.
 //! - [`RuntimeMetrics`] reads counters and histograms.
 //!
 //! Most programs use [`#[wakeful::main]`](macro@crate::main) and need none of these types.

@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 
 /// An I/O object that a [`PollEvented`] holds.
 pub(crate) trait IoObject: AsFd + Sized {
-    /// Returns a descriptor that stands in for a simulated socket.
+    /// Returns a descriptor that substitutes for a simulated socket.
     fn stand_in(socket: &SimulatedSocket) -> &Self;
 }
 
@@ -46,8 +46,9 @@ pub(crate) struct PollEvented<S: IoObject> {
     registration: Registration,
 }
 
-/// The transfer size from which a short transfer proves nothing: the kernel limits one system call to
-/// slightly more than this.
+/// The transfer size from which a short transfer proves nothing.
+///
+/// The kernel limits one system call to slightly more than this.
 const MAX_TRANSFER: usize = 0x7fff_0000;
 
 pub(crate) const BOTH: mio::Interest = mio::Interest::READABLE.add(mio::Interest::WRITABLE);

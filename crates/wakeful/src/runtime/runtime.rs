@@ -30,6 +30,9 @@ use std::time::Duration;
 /// the destructors of their thread-local values have run. The exception is a thread that drops its
 /// own runtime.
 ///
+/// Dropping a runtime inside asynchronous code panics, because the drop blocks. Use
+/// [`shutdown_background`](Self::shutdown_background) there.
+///
 /// # Examples
 ///
 /// ```

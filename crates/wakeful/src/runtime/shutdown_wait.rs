@@ -1,4 +1,4 @@
-//! The waits of a shutdown, and the reports of what it waits for.
+//! The waits of a shutdown, and the reports about them.
 
 use crate::inspect::{
     LateTask, LateThread, NeverPolled, Report, SHOWN_THREADS, SlowShutdown, TaskState, WaitDump,
@@ -124,7 +124,7 @@ impl<'a> ShutdownWait<'a> {
         real_time::now().saturating_duration_since(self.since)
     }
 
-    /// Describes what the shutdown waits for, or what it leaves behind.
+    /// Describes the threads and tasks that the shutdown waits for or leaves behind.
     fn describe(&self, is_over: bool) -> SlowShutdown {
         // Read first, because capturing a stack takes time.
         let waited = self.waited();

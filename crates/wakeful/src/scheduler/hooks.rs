@@ -73,7 +73,7 @@ pub(crate) enum PollingThread {
     /// The only thread of its runtime that runs tasks: worker 0.
     OnlyWorker,
     SpareWorker,
-    /// A thread in `block_on` that runs no tasks but those of local sets.
+    /// A thread in `block_on` that runs no tasks except tasks of local sets.
     BlockOn,
 }
 

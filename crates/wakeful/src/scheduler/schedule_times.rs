@@ -19,7 +19,7 @@ use crate::driver::clock::clock_ns::ClockNs;
 use crate::sys::sync::ignore_poison;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-// std's also in models, which track no latencies.
+// std's mutex even in models, which track no latencies.
 use std::sync::Mutex;
 use std::time::Duration;
 

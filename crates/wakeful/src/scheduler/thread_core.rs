@@ -92,7 +92,7 @@ impl ThreadCore {
         is_found
     }
 
-    /// Records how long the thread was parked until another thread scheduled work, for the spinner.
+    /// Records how long the thread was parked until work arrived, for the spinner.
     pub(crate) fn record_sleep(&self, ns: u64) {
         let mut spinner = self.spinner.get();
         spinner.record_sleep(ns);

@@ -179,7 +179,7 @@ impl Drop for Runnable {
     }
 }
 
-/// The entry of a task that is not queued yet, while user code runs on a thread that is not active.
+/// The queue entry of a new task, while user code runs on a thread that is not active.
 ///
 /// If that code panics, the task is cancelled, unless the thread that shuts the scheduler down has
 /// already claimed it.

@@ -21,7 +21,7 @@
 //! a record. The thread that removes a waiter writes only to the word that its waiter has linked. So
 //! a direct link is removed by a load and a plain store.
 //!
-//! A waiter can outlive the task that created its link: its future was moved out of the task, or is
+//! A waiter can outlive the task that created its link. Its future was moved out of the task, or is
 //! inside a future with its own wakers, such as `FuturesUnordered` (an *indirect* link). Then the
 //! set of the ended task is *lingering*: no task obtains it before its last link is removed. A
 //! leaked waiter keeps such a set forever.

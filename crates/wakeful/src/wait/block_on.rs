@@ -28,8 +28,10 @@ pub(crate) struct BlockedThread {
     pub(crate) record: BlockOnRecord,
     /// The kernel's id of the thread.
     pub(crate) thread: i32,
-    /// The target of the wakers, with one strong reference per waker: the wakers of the future, and
-    /// the waker that the thread keeps in its [`ThreadHandle`].
+    /// The target of the wakers, with one strong reference per waker.
+    ///
+    /// These are the wakers of the future, and the waker that the thread keeps in its
+    /// [`ThreadHandle`].
     waker: OnceLock<Weak<Unpark>>,
 }
 

@@ -1,5 +1,4 @@
-//! Details of a wait that only the waiting future knows: where a channel was created, or how many
-//! senders are alive or permits missing.
+//! Details of a wait that only the waiting future knows, such as the number of live senders.
 //!
 //! Other threads must not read a channel, which may already be freed. So the deadlock scanner asks
 //! the waiter: it sets a flag and wakes the waiter. The future's next poll finds the flag and

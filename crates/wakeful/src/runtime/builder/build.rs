@@ -68,7 +68,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// None at present: a local runtime starts no thread.
+    /// Currently none: a local runtime starts no thread.
     ///
     /// # Panics
     ///

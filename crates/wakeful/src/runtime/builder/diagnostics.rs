@@ -50,7 +50,8 @@ impl Builder {
 
     /// Sets what happens when a task panics, in particular if no code observes the panic.
     ///
-    /// By default the panic goes to the task's `JoinHandle`. It is reported if no code awaits that.
+    /// By default the panic goes to the task's `JoinHandle`. It is reported if no code awaits the
+    /// handle.
     /// [`UnhandledPanic`] lists the other choices: shut the runtime down, abort the process, or call
     /// a function.
     ///

@@ -82,7 +82,7 @@ impl<'a, T: 'static> Builder<'a, T> {
     ///
     /// # Errors
     ///
-    /// None at present.
+    /// Currently none.
     ///
     /// # Panics
     ///
@@ -115,7 +115,7 @@ impl<'a, T: 'static> Builder<'a, T> {
     ///
     /// # Errors
     ///
-    /// None at present.
+    /// Currently none.
     ///
     /// # Examples
     ///
@@ -144,7 +144,7 @@ impl<'a, T: 'static> Builder<'a, T> {
     ///
     /// # Errors
     ///
-    /// None at present.
+    /// Currently none.
     ///
     /// # Panics
     ///
@@ -177,7 +177,7 @@ impl<'a, T: 'static> Builder<'a, T> {
     ///
     /// # Errors
     ///
-    /// None at present.
+    /// Currently none.
     ///
     /// # Examples
     ///
@@ -205,7 +205,7 @@ impl<'a, T: 'static> Builder<'a, T> {
     ///
     /// # Errors
     ///
-    /// None at present.
+    /// Currently none.
     ///
     /// # Panics
     ///
@@ -241,7 +241,7 @@ impl<'a, T: 'static> Builder<'a, T> {
     ///
     /// # Errors
     ///
-    /// None at present.
+    /// Currently none.
     ///
     /// # Examples
     ///

@@ -53,7 +53,7 @@ impl RuntimeMetrics {
     /// ```
     #[track_caller]
     pub fn worker_local_schedule_count(&self, worker: usize) -> u64 {
-        // Only a current-thread scheduler has to ask the injector.
+        // Only a current-thread scheduler must query the injector.
         let injected = match &self.handle.shared.flavor {
             Flavor::Current(scheduler) => scheduler.arrived_and_taken().1,
             Flavor::Multi(_) => 0,

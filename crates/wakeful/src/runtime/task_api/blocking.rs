@@ -30,16 +30,16 @@ impl<F: FnOnce() -> R, R> Future for Closure<F> {
 /// Runs a closure that may block on a thread of the current runtime's blocking pool.
 ///
 /// Use it for blocking system calls and long computations, which would otherwise stall a worker.
-/// The pool grows up to
-/// [`max_blocking_threads`](crate::runtime::Builder::max_blocking_threads)threads; beyond that,
-/// closures wait in its queue.
+/// The pool grows up to [`max_blocking_threads`](crate::runtime::Builder::max_blocking_threads);
+/// beyond that limit, closures wait in its queue.
 ///
 /// A closure that has started cannot be aborted. Dropping the runtime waits for running and queued
 /// closures.
 ///
 /// # Panics
 ///
-/// If the thread has no current runtime.
+/// - If the thread has no current runtime.
+/// - If the pool has no thread, and none can be started.
 ///
 /// # Examples
 ///

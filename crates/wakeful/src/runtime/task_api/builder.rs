@@ -108,7 +108,7 @@ impl<'a> Builder<'a> {
     ///
     /// # Errors
     ///
-    /// None at present.
+    /// Currently none.
     ///
     /// # Panics
     ///
@@ -139,7 +139,7 @@ impl<'a> Builder<'a> {
     ///
     /// # Errors
     ///
-    /// None at present.
+    /// Currently none.
     ///
     /// # Examples
     ///
@@ -170,7 +170,7 @@ impl<'a> Builder<'a> {
     ///
     /// # Errors
     ///
-    /// None at present.
+    /// Currently none.
     ///
     /// # Panics
     ///
@@ -206,7 +206,7 @@ impl<'a> Builder<'a> {
     ///
     /// # Errors
     ///
-    /// None at present.
+    /// Currently none.
     ///
     /// # Examples
     ///
@@ -240,7 +240,7 @@ impl<'a> Builder<'a> {
     ///
     /// # Errors
     ///
-    /// None at present.
+    /// Currently none.
     ///
     /// # Panics
     ///
@@ -274,7 +274,7 @@ impl<'a> Builder<'a> {
     ///
     /// # Errors
     ///
-    /// None at present.
+    /// Currently none.
     ///
     /// # Examples
     ///

@@ -140,8 +140,10 @@ impl CurrentCore {
         self.woken_until.set(self.steps().wrapping_add(queue.len() as u32));
     }
 
-    /// Returns whether tasks woken by the driver may overtake the queue: all queued tasks have
-    /// yielded, and one of them has run since other tasks overtook.
+    /// Returns whether tasks woken by the driver may overtake the queued tasks.
+    ///
+    /// They may if all queued tasks have yielded, and one of those has run since other tasks
+    /// overtook.
     pub(crate) fn may_overtake_yielded(&self) -> bool {
         self.steps().wrapping_sub(self.woken_until.get()).cast_signed() > 0
     }

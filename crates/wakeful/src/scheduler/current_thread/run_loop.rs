@@ -380,8 +380,9 @@ impl CurrentThread {
         self.wake_watchdog_if_asleep();
     }
 
-    /// Starts a round without samples, if none has started: the first round of a `block_on` does
-    /// not read the clock before it has a task.
+    /// Starts a round without samples, if none has started.
+    ///
+    /// The first round of a `block_on` does not read the clock before it has a task.
     fn ensure_round_started(&self) {
         if self.core.round_started.get().is_none() {
             self.core.round_started.set(Some(self.base.config.env.clock.now_approx()));

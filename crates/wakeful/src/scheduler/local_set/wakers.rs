@@ -7,7 +7,8 @@
 //!
 //! A poller has at most one waker here, the waker of its last poll. It removes the waker when it is
 //! ready. A `run_until` future that is dropped before it is ready leaves its waker here until the
-//! next poller registers, because the task may create a new future for each of its polls.
+//! next poller registers. The reason is that the task may create a new future for each of its
+//! polls.
 //!
 //! # Protocol
 //!

@@ -1,5 +1,7 @@
-//! Loom models of workers that lose their thread: the steps LOST-1 to LOST-3, the watchdog's sleep,
-//! and a thread that takes its worker back while another wakes the worker.
+//! Loom models of workers that lose their thread.
+//!
+//! They model the steps LOST-1 to LOST-3, the watchdog's sleep, and a thread that takes its worker
+//! back while another thread wakes the worker.
 
 use crate::scheduler::multi_thread::idle::{BeforeParking, Idle};
 use crate::sys::park::Parker;

@@ -118,8 +118,8 @@ fn a_poll_that_blocks_in_place_requeues_after_the_others_left() {
     });
 }
 
-/// A poll that blocks in place while the runtime closes gets no other thread for its core, and
-/// deactivates itself, while the other worker leaves. Catches a count that is released twice or
+/// A poll blocks in place while the runtime closes and the other worker leaves. No other thread takes
+/// over its core, so the poll's thread deactivates itself. Catches a count that is released twice or
 /// never.
 #[test]
 fn a_poll_that_blocks_in_place_while_the_runtime_closes_deactivates() {

@@ -250,7 +250,7 @@ impl MultiThread {
         limit
     }
 
-    /// Returns after how long this thread has to poll the driver of `shared` again.
+    /// Returns after how long this thread must poll the driver of `shared` again.
     fn next_help(&self, shared: &WorkerShared, polls_sources: bool) -> Option<Duration> {
         let clock = &self.base.config.env.clock;
         let timer = shared.timers.next().map(|tick| clock.until(tick));

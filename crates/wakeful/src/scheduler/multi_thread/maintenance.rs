@@ -17,14 +17,16 @@ use std::time::Duration;
 /// The limit of a driver poll that does not wait.
 pub(super) const NO_WAIT: Option<Duration> = Some(Duration::ZERO);
 
-/// The time after which another worker polls the driver of an awake worker, which may be stuck in a
-/// poll or preempted.
+/// The time after which another worker polls the driver of an awake worker. The awake worker may be
+/// stuck in a poll or preempted.
 pub(crate) const DRIVER_OVERDUE_MS: u32 = 2;
 
 /// The driver.
 impl WorkerCore {
-    /// Runs once per round: reads the clock, fires timers, polls the driver, and wakes another
-    /// worker if the backlog is above the wake threshold.
+    /// The maintenance of one round, between polls.
+    ///
+    /// Reads the clock, fires timers, polls the driver, and wakes another worker if the backlog is
+    /// above the wake threshold.
     pub(super) fn run_maintenance(&self, scheduler: &MultiThread) {
         self.shared().poll_watch.clear_running();
         self.next_round(scheduler);

@@ -207,7 +207,7 @@ impl MultiThread {
         }
     }
 
-    /// Drops every future. No task can run any more.
+    /// Drops every future, so that no task runs again.
     ///
     /// Called by the last active thread, and once more by the last attached one. The drivers are
     /// closed first. Otherwise a destructor that waits for a timer or a socket of this runtime

@@ -35,8 +35,9 @@ pub(crate) struct SpareWorkers {
     stalled_visits: AtomicU64,
 }
 
-/// The number of visits without a new poll after which a spare worker starts even for CPU-bound
-/// tasks, which may wait for a task that no thread runs.
+/// The number of visits without a new poll after which one more spare worker starts in any case.
+///
+/// It starts even for CPU-bound tasks, because they may wait for a task that no thread runs.
 const MAX_STALLED_VISITS: u64 = 10;
 
 impl SpareWorkers {

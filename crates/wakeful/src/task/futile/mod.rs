@@ -85,8 +85,9 @@ pub(crate) enum FutileTask<'a> {
 
 static REPORTER: OnceLock<fn(&FutileLoop<'_>)> = OnceLock::new();
 
-/// Sets the function that reports loops, which runs during a poll of the loop's task, so it must
-/// not call user code.
+/// Sets the function that reports loops.
+///
+/// The function runs during a poll of the loop's task, so it must not call user code.
 pub(crate) fn set_reporter(reporter: fn(&FutileLoop<'_>)) {
     // Each runtime sets the same function.
     let _ = REPORTER.set(reporter);
