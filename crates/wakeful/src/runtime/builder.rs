@@ -3,7 +3,7 @@
 //! - `builder/threads.rs`: settings of worker threads and of the blocking pool.
 //! - `builder/diagnostics.rs`: settings of the watchdog, of reports and of dumps.
 //! - `builder/histograms.rs`: settings of exact histograms.
-//! - `builder/task_hooks.rs`: functions that are called when tasks are spawned, polled and end.
+//! - `builder/task_hooks.rs`: hooks for the spawn, the polls and the end of tasks.
 //! - `builder/accepted.rs`: settings of tokio that choose an implementation.
 //! - `builder/simulated.rs`: simulated runtimes.
 //! - `builder/build.rs`: turns the settings into a runtime.
@@ -402,9 +402,9 @@ impl Builder {
     /// use wakeful::runtime::Builder;
     ///
     /// let runtime = Builder::new_current_thread().enable_time().start_paused(true).build()?;
-    /// let began = Instant::now();
+    /// let start = Instant::now();
     /// runtime.block_on(async { wakeful::time::sleep(Duration::from_secs(3600)).await });
-    /// assert!(began.elapsed() < Duration::from_secs(3600));
+    /// assert!(start.elapsed() < Duration::from_secs(3600));
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[cfg(feature = "test-util")]
@@ -420,7 +420,7 @@ impl Builder {
     ///
     /// The setting is a preference. The blocking pool executes an operation in these cases:
     ///
-    /// - The kernel lacks io_uring, forbids it, or does not know the operation.
+    /// - The kernel lacks io_uring, forbids it, or does not support the operation.
     /// - The runtime is built without [`enable_io`](Self::enable_io).
     /// - The future is polled on a thread that drives no tasks of the runtime.
     ///

@@ -30,7 +30,7 @@ use std::time::Duration;
 /// the destructors of their thread-local values have run. The exception is a thread that drops its
 /// own runtime.
 ///
-/// Dropping a runtime inside asynchronous code panics, because the drop blocks. Use
+/// Dropping a runtime inside asynchronous code shuts it down without waiting, and panics. Use
 /// [`shutdown_background`](Self::shutdown_background) there.
 ///
 /// # Examples
@@ -293,8 +293,9 @@ impl Runtime {
     ///
     /// Waits like [`shutdown_timeout`](Self::shutdown_timeout). Use it to find out why a shutdown
     /// hangs. The [`ShutdownReport`] lists the tasks that were alive when the shutdown began, with
-    /// what they waited for. It also lists what did not end in time, with the stacks of the
-    /// threads. If the limit is a second or more, the stacks are captured half a second before it.
+    /// what they waited for. It also lists the tasks and threads that did not end in time, with the
+    /// stacks of the threads. If the limit is a second or more, the stacks are captured half a second
+    /// before the limit.
     ///
     /// # Examples
     ///

@@ -23,7 +23,7 @@ use std::task::{Poll, Wake, Waker};
 pub(crate) struct BlockOnState {
     /// PENDING, WOKEN or FAILED.
     wake_state: AtomicU8,
-    /// The message of a failure, and the number of the poll that failed. FAILED is stored under
+    /// The message of a failure, and the number of the poll that it refers to. FAILED is stored under
     /// this lock.
     failure: Mutex<(u32, String)>,
     /// The parker of the thread. A waker stores `wake_state` before it unparks, so the thread

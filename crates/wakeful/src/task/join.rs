@@ -75,8 +75,8 @@ impl<T> JoinHandle<T> {
     /// Cancels the task.
     ///
     /// A worker drops the future when the current poll ends, or soon if the task is waiting.
-    /// Awaiting the handle then returns a [`JoinError`] that is cancelled, unless the task
-    /// completed first.
+    /// Awaiting the handle then returns a [`JoinError`] for which
+    /// [`is_cancelled`](JoinError::is_cancelled) is true, unless the task completed first.
     ///
     /// This has no effect on a task that has ended, or on a
     /// [`spawn_blocking`](super::spawn_blocking) closure that has started.

@@ -285,7 +285,7 @@ impl Builder {
     /// return panics with the report [`StuckBlockOn`](crate::inspect::StuckBlockOn) as its message.
     /// This setting adds two proofs:
     ///
-    /// - The future of the `block_on` has no waker left. Outside of tests that may be intended,
+    /// - The future of the `block_on` has no waker left. Outside of tests this may be intended,
     ///   because the `block_on` can serve tasks that other threads spawn.
     /// - The last other thread of the process has exited, which is noticed after at most a minute.
     ///

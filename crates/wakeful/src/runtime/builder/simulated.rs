@@ -36,15 +36,15 @@ impl Builder {
     /// use wakeful::runtime::Builder;
     /// use wakeful::time::{Instant, sleep};
     ///
-    /// let took = |seed| {
+    /// let elapsed = |seed| {
     ///     let runtime = Builder::new_simulated(seed).enable_all().build().unwrap();
     ///     runtime.block_on(async {
-    ///         let began = Instant::now();
+    ///         let start = Instant::now();
     ///         sleep(Duration::from_secs(3600)).await;
-    ///         began.elapsed()
+    ///         start.elapsed()
     ///     })
     /// };
-    /// assert_eq!(took(1), Duration::from_secs(3600));
+    /// assert_eq!(elapsed(1), Duration::from_secs(3600));
     /// ```
     pub fn new_simulated(seed: u64) -> Self {
         let mut builder = Self::new(Kind::Simulated);

@@ -73,8 +73,8 @@ impl Builder {
 
     /// Sets a hook that is called when a task is spawned, before its first poll.
     ///
-    /// The spawning thread calls it. If it panics, the task is dropped and the panic goes to the
-    /// caller of `spawn`. Closures of the blocking pool are not reported.
+    /// The spawning thread calls the hook. If the hook panics, the task is dropped and the panic goes
+    /// to the caller of `spawn`. The hook is not called for closures of the blocking pool.
     ///
     /// # Examples
     ///
@@ -102,7 +102,7 @@ impl Builder {
 
     /// Sets a hook that is called before each poll of a task.
     ///
-    /// The thread that polls the task calls it. A panic ends that thread's loop, and the task is
+    /// The polling thread calls the hook. A panic ends that thread's loop, and the task is
     /// dropped. On a multi-thread runtime another thread becomes the worker. On a current-thread
     /// runtime `block_on` panics.
     ///
@@ -132,7 +132,7 @@ impl Builder {
 
     /// Sets a hook that is called after each poll of a task.
     ///
-    /// The thread that polled the task calls it, even if the task completed or panicked in that
+    /// The polling thread calls the hook, even if the task completed or panicked in that
     /// poll. A panic of the hook ends that thread's loop. On a multi-thread runtime another thread
     /// becomes the worker. On a current-thread runtime `block_on` panics.
     ///

@@ -1,4 +1,4 @@
-//! Stations 3 and 4: the core of a worker, which makes a thread a worker.
+//! Stations 3 and 4: the core of a worker, the state that makes a thread a worker.
 //!
 //! Tasks enter from [`worker`](super::worker) and from wakers that fire on the worker's thread.
 //! They leave through [`WorkerCore::next_task`]. [`maintenance`](super::maintenance) has the work

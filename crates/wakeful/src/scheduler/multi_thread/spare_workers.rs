@@ -155,7 +155,7 @@ impl Drop for SpareGuard<'_> {
 }
 
 thread_local! {
-    /// The scheduler that this thread is an active spare worker of.
+    /// The scheduler for which this thread is an active spare worker.
     static ACTIVE_SPARE: Cell<*const MultiThread> = const { Cell::new(ptr::null()) };
 }
 

@@ -21,7 +21,7 @@ pub(crate) enum Grant {
     /// The request of the front waiter was granted. If its future is dropped unpolled, it must
     /// forward the grant.
     One = 2,
-    /// The request of the back waiter was granted, which must forward the grant like `One`.
+    /// The request of the back waiter was granted. The waiter must forward the grant like `One`.
     Last = 3,
     /// All waiters are notified, so there is nothing to forward.
     All = 4,
