@@ -11,9 +11,9 @@ use super::tally::{Counts, Outcome, SuiteResult};
 const OPENING: &str = "\
 # Conformance
 
-This page has the results of the tests that tokio and crates built on it are published with. They run on wakeful through the
-tokio shim (`crates/tokio`), and again with the real tokio on the same machine. cargo fetches the tests; this repository
-contains none of them. To repeat the runs:
+The results of the published test suites of tokio, and of crates built on tokio. Each suite runs on wakeful through the tokio
+shim (`crates/tokio`), and again with the real tokio on the same machine. cargo fetches the tests; this repository contains none
+of them. To repeat the runs:
 
 ```sh
 cargo xtask conformance                # the four suites of tokio's repository
@@ -21,12 +21,15 @@ cargo xtask conformance --suite axum   # one suite; --list prints their names, -
 cargo xtask conformance --suite tokio --unstable   # with tokio's unstable API
 ```
 
-The command first checks that every tokio in the suite's dependencies is the shim. It compiles each test file by itself,
-with a time limit. A file that hangs or crashes is run again test by test. Unit tests count, documentation tests do not. If
-the tests talk to PostgreSQL, the command starts the server that the system's packages have installed. Each run of
-a suite updates its row. The command fails if a test passes with the real tokio but not on wakeful, unless the reason
-is listed in `xtask/src/conformance/reasons.rs`. The packages of async-nats, axum-core, redis and tokio-rustls lack
-files or crates that their tests need, so these have no row.
+- The command first checks that every tokio in the suite's dependencies is the shim.
+- It compiles and runs each test file separately, with a time limit. If a file hangs or crashes, its tests are run one by one.
+- Unit tests count, documentation tests do not.
+- If the tests need PostgreSQL, the command starts the server that is installed from the system's packages.
+- Each run of a suite updates its row.
+- The command fails if a test passes with the real tokio but not on wakeful, unless `xtask/src/conformance/reasons.rs` lists a
+  reason.
+
+The packages of async-nats, axum-core, redis and tokio-rustls lack files or crates that their tests need, so these have no row.
 
 ## Suites
 ";
@@ -41,8 +44,8 @@ const AREAS: &str = "## tokio's tests by area\n";
 const REPORTS: &str = "\
 ## Reports during the tests
 
-wakeful reports tasks that cannot run, and more. These are all reports of the suites above; a suite without a row caused none.
-A report without a reason makes the command fail. [REPORTS.md](REPORTS.md) names the tests.
+All reports that wakeful printed while the suites above ran; a suite without a row caused none. A report without a reason makes
+the command fail. [REPORTS.md](REPORTS.md) names the tests.
 ";
 
 const REPORT_COLUMNS: &str = "\
@@ -55,13 +58,13 @@ const LEFT_OUT: &str = "\
 
 Compared with the public API of tokio 1.54.1, with the features `full` and `test-util`:
 
-- **Unstable API** (`--cfg tokio_unstable`). The tokio shim has all of it but events for `tracing` and the stacks of task
-  dumps (`taskdump`): hooks with `TaskMeta`, `RuntimeMetrics` with exact histograms, `task::Builder`,
-  `task::join_set::Builder`, `UnhandledPanic`, `RngSeed`. The eager hand-off of the driver and the sharded queue of the
+- **Unstable API** (`--cfg tokio_unstable`). The tokio shim has all of it, except for `tracing` events and the stacks of task
+  dumps (`taskdump`). Included are hooks with `TaskMeta`, `RuntimeMetrics` with exact histograms, `task::Builder`,
+  `task::join_set::Builder`, `UnhandledPanic` and `RngSeed`. The eager hand-off of the driver and the sharded queue of the
   blocking pool can be enabled and change nothing: each worker has its own driver. Task dumps are wakeful's own
-  ([MIGRATING.md](MIGRATING.md#what-differs)). The row `tokio_unstable` also has tokio's features `io-uring`,
+  ([MIGRATING.md](MIGRATING.md#what-differs)). The row `tokio_unstable` was run with tokio's features `io-uring`,
   `schedule-latency` and `tracing`.
-- **Windows.** `net::windows` and `signal::windows` are missing: wakeful runs on Linux. Their tests are compiled on Windows only.
+- **Windows.** `net::windows` and `signal::windows` are missing: wakeful runs on Linux only. Their tests compile only on Windows.
 - **`io::bsd`** (POSIX AIO readiness) exists on FreeBSD only.
 - **The features** `io-uring`, `schedule-latency`, `tracing` and `parking_lot` exist and have no effect.
 ";
