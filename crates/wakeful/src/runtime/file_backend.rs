@@ -11,8 +11,8 @@ use std::sync::{Arc, OnceLock};
 
 /// Rings with operations in flight; the drop waits until the kernel has completed the operations.
 ///
-/// A closure that owns this value completes the operations even if the pool never runs the closure,
-/// because the pool is closed or cannot start a thread.
+/// A closure that owns this value completes the operations even if the pool never runs it. That
+/// happens if the pool is closed or cannot start a thread.
 struct BusyRings(Vec<Arc<Ring>>);
 
 impl Drop for BusyRings {

@@ -140,7 +140,7 @@ impl WorldHooks for HostTemplate {
             let options = SpawnOptions { origin: Origin::at(program.site, None), flags: 0 };
             if let Some(future) = future {
                 // SAFETY: the world starts hosts, polls their tasks and shuts them down on one
-                // thread: the thread of the `block_on` during which a host is up
+                // thread. It is the thread of the `block_on` during which a host is up
                 // (`World::start_running`).
                 drop(unsafe { spawn_on_own_thread(&shared, future, options) });
             }

@@ -134,9 +134,8 @@ impl BlockOnPolls {
 
 /// Counts a `block_on` on a thread that runs no tasks.
 ///
-/// The drop notifies the watchdog, because the end of the `block_on` may leave a task stuck. A
-/// `block_on` creates the guard only when it first waits: many end before the watchdog could see
-/// them.
+/// The drop notifies the watchdog, because the end of the `block_on` may leave a task stuck. Not
+/// every `block_on` creates this guard, because many end before the watchdog could see them.
 pub(crate) struct ExternalBlockOnGuard<'a>(&'a SchedulerBase);
 
 impl<'a> ExternalBlockOnGuard<'a> {

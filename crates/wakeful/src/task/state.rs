@@ -59,9 +59,9 @@
 //!
 //! A transition that changes the word is one read-modify-write with AcqRel. A transition that
 //! changes nothing acquires. Two kinds of steps publish nothing, so they are Relaxed: a clone of a
-//! waker or handle, and a correction by the polling thread, whose RUNNING keeps the cell alive. A
-//! wake releases the caller's earlier writes. The transition that clears NOTIFIED acquires them, so
-//! the poll sees them.
+//! waker or handle, and a correction by the polling thread. That thread's RUNNING keeps the cell
+//! alive. A wake releases the caller's earlier writes. The transition that clears NOTIFIED acquires
+//! them, so the poll sees them.
 //!
 //! The race to fear: a waker's caller stores a value and finds the task already notified. The next
 //! poll misses the value, and no other poll follows. It cannot happen, because a wake of a notified

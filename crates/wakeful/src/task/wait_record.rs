@@ -256,8 +256,8 @@ impl WaitRecord {
 
     /// Returns all recorded waits, and whether the record had space for all of them.
     ///
-    /// The waits are sorted by how much they explain, regardless of the order in which the task
-    /// polled them: a lock before a channel, and a timer last.
+    /// The waits are sorted by how much they explain: a lock before a channel, and a timer last.
+    /// Their order does not depend on the order in which the task polled them.
     ///
     /// The fields are read one by one. A reader that races with the task may combine fields of two
     /// records, but never reads half of a field.

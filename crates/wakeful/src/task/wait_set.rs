@@ -217,8 +217,8 @@ impl WaitSet {
 
     /// Returns a free slot for a wait with this link, and adds a part to the set if necessary.
     ///
-    /// An indirect link never gets slot 0, whose word is in the wait record (SET-4), because the
-    /// foreign waker in the list does not keep that record alive.
+    /// An indirect link never gets slot 0, whose word is in the wait record (SET-4). The foreign
+    /// waker in the list does not keep that record alive.
     fn free_slot<'a>(
         &'static self,
         first: &'a AtomicU64,

@@ -79,7 +79,7 @@ impl Builder {
 
     /// Sets a function that is called for the name of each new thread of the runtime.
     ///
-    /// Locks of the runtime are held during the call. The function must not use the runtime: it can
+    /// Locks of the runtime are held during the call. The function must not use the runtime. It can
     /// deadlock if it spawns a closure, takes a dump, or reads the number of threads from the
     /// metrics.
     ///

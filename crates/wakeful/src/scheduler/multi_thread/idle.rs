@@ -32,8 +32,8 @@
 //!   to sleep, another one remains whose SLEEP-4 is still to come.
 //!
 //! A searcher that finds work calls [`Idle::found_work`]. If it was the last searcher, it takes
-//! over the duty of the pushers that relied on it while it searched: it checks for more work, and
-//! wakes one more worker if it finds some.
+//! over the duty of the pushers that relied on it. It checks for more work, and wakes one more
+//! worker if it finds some.
 //!
 //! Pushes of a worker to its own ring may skip the wake-up for short backlogs. The worker is awake
 //! and will reach the task itself, so skipping only loses parallelism for a short time, never the

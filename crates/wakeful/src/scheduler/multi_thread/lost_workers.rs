@@ -1,9 +1,9 @@
 //! Workers that have lost their thread; other threads serve their drivers until a new thread
 //! starts.
 //!
-//! A worker is *lost* if its thread exits or blocks in place and no thread can replace it, because
-//! the kernel refuses a thread or a user callback panics. The [`WorkerToken`] of a lost worker is
-//! in its thread slot (`WorkerThread::NotStarted`). The next wake-up of the worker tries to start a
+//! A worker is *lost* if its thread exits or blocks in place and no thread can replace it. The
+//! kernel refuses a thread, or a user callback panics. The [`WorkerToken`] of a lost worker is in
+//! its thread slot (`WorkerThread::NotStarted`). The next wake-up of the worker tries to start a
 //! thread again. A thread that blocks in place takes the token back when its closure returns.
 //!
 //! Timers and descriptors of a lost worker stay registered with it. Its driver is polled by
@@ -151,7 +151,7 @@ impl MultiThread {
     ///
     /// After [`MAX_FAILED_STARTS`] panics in a row the worker is lost. If that happens to all
     /// workers, the runtime shuts down. After a panic of `on_thread_park` the worker is lost until
-    /// the next wake-up: it has no work, and a new thread would park at once and panic again.
+    /// the next wake-up. It has no work, and a new thread would park at once and panic again.
     pub(crate) fn thread_failed(&self, token: WorkerToken) {
         let core = &self.cores[token.0];
         if core.has_failed_to_park.replace(false) {

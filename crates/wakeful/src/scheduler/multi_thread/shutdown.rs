@@ -26,7 +26,7 @@
 //! ```
 //!
 //! - SHUTDOWN-1. A thread that moves tasks between queues is active. The last thread to deactivate
-//!   closes the injector and drops its tasks and every other future. So no moved task is missed: a
+//!   closes the injector and drops its tasks and every other future. So no moved task is missed. A
 //!   watchdog that rescues tasks from a worker's ring puts them into an open injector, or is the
 //!   last active thread itself.
 //! - SHUTDOWN-2. A thread that may touch a cell of the arenas is attached. The last thread to
