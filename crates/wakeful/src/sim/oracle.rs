@@ -1,13 +1,13 @@
 //! The oracle: makes, records and replays every choice of a simulated run.
 //!
 //! - [`ChoiceKind`] names the subject of a choice, and [`Choice`] has its range.
-//! - A [`Strategy`] makes the choice. [`Fifo`] always takes the benign one, [`Random`] takes any.
+//! - A [`Strategy`] makes the choice. [`Fifo`] always takes the usual one, [`Random`] takes any.
 //!   [`Replay`] repeats the choices of another run.
-//! - [`Choices`] lists the choices of a run except the benign ones. It is the recording of a run, the
+//! - [`Choices`] lists the unusual choices of a run. It is the recording of a run, the
 //!   input of a replay, and the list that shrinking reduces.
 //!
-//! **Choice 0 is always benign**: the oldest task, the full budget, the lowest latency, no fault. So
-//! the empty list of choices is the run without unusual events, and a shorter list is a simpler run.
+//! **Choice 0 is always the usual one**: the oldest task, the full budget, the lowest latency, no fault. So
+//! the empty list of choices is the run with no unusual choice, and a shorter list is a simpler run.
 //!
 //! Each pair of kind and host has a *stream*, with its own generator and counter. A choice is
 //! identified by its stream and its number in that stream. So adding or removing a choice in one stream
@@ -131,7 +131,7 @@ pub(crate) trait Strategy: Send {
     fn choose(&mut self, choice: &Choice<'_>, rng: &mut Rng) -> u64;
 }
 
-/// Always makes the benign choice.
+/// Always makes the usual choice.
 #[derive(Debug, Default)]
 pub(crate) struct Fifo;
 
@@ -196,7 +196,7 @@ pub(crate) fn below(rng: &mut Rng, len: u64) -> u64 {
     ((u128::from(rng.next_u64()) * u128::from(len)) >> 64) as u64
 }
 
-/// Repeats the choices of another run. All other choices are benign.
+/// Repeats the choices of another run. All other choices are usual.
 #[derive(Debug)]
 pub(crate) struct Replay {
     choices: BTreeMap<(ChoiceKind, HostId, u32), u64>,
@@ -221,7 +221,7 @@ impl Strategy for Replay {
     }
 }
 
-/// A choice that was made and was not benign.
+/// An unusual choice that was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MadeChoice {
     pub(crate) kind: ChoiceKind,
@@ -237,7 +237,7 @@ pub(crate) struct MadeChoice {
     pub(crate) site: Option<&'static Location<'static>>,
 }
 
-/// The choices of a run that were not benign, in the order in which they were made.
+/// The unusual choices of a run, in the order in which they were made.
 ///
 /// As text, each choice is a line with its kind, host, number and value. Lines that start with `#` are
 /// comments.
@@ -297,7 +297,7 @@ pub(crate) struct Oracle {
     /// The streams of each host, indexed by [`HostId`].
     streams: Vec<[Stream; KINDS]>,
     made: Choices,
-    /// The number of choices that were made, including benign ones.
+    /// The number of choices that were made, including usual ones.
     count: u64,
 }
 
@@ -355,17 +355,17 @@ impl Oracle {
         self.strategy.name()
     }
 
-    /// Returns the choices so far that were not benign.
+    /// Returns the unusual choices so far.
     pub(crate) fn made(&self) -> &Choices {
         &self.made
     }
 
-    /// Takes the choices so far that were not benign, for the result of the run.
+    /// Takes the unusual choices so far, for the result of the run.
     pub(crate) fn take_made(&mut self) -> Choices {
         std::mem::take(&mut self.made)
     }
 
-    /// Returns the number of choices so far, including benign ones.
+    /// Returns the number of choices so far, including usual ones.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn fifo_is_benign_and_random_is_not() {
+    fn fifo_is_usual_and_random_is_not() {
         let mut fifo = Oracle::new(1, Box::new(Fifo));
         assert_eq!(drawn(&mut fifo, ChoiceKind::Task, 1), [0; 20]);
         assert_eq!((fifo.count(), fifo.made().0.len()), (20, 0));
@@ -464,7 +464,7 @@ mod tests {
         let mut replayed = Oracle::new(1, Box::new(Replay::new(&choices)));
         assert_eq!(run(&mut replayed), values);
         let mut emptied = Oracle::new(9, Box::new(Replay::new(&Choices::default())));
-        assert_eq!(run(&mut emptied), [0; 90], "no choices: all are benign");
+        assert_eq!(run(&mut emptied), [0; 90], "no choices: all are usual");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Shrinking: finds a short list of choices with which the run still fails in the same way.
 //!
-//! Shrinking is *zeroing*. A choice that a replay leaves out is benign, so every subset of the choices is a
-//! run. The empty subset is the run without unusual events. A pass tries:
+//! Shrinking is *zeroing*. A choice that a replay leaves out is the usual one, so every subset of the choices is a
+//! run. The empty subset is the run with no unusual choice. A pass tries:
 //!
 //! 1. to leave out all choices of a kind, then all of a host;
 //! 2. to leave out spans of the run: halves, quarters, down to single choices;
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn what_the_shorter_run_did_not_choose_is_gone() {
-        // The program makes its other choices only if the first is not benign.
+        // The program makes its other choices only if the first is unusual.
         let program = |oracle: &mut Oracle| {
             let mut choose = |host| {
                 let context = ChoiceContext::default();

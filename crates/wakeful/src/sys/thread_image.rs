@@ -21,7 +21,7 @@ struct Block {
 
 /// The TLS blocks found so far by `dl_iterate_phdr`.
 #[derive(Default)]
-struct Found {
+struct TlsBlocks {
     block: Option<Block>,
     modules: usize,
 }
@@ -36,14 +36,14 @@ fn is_c_library(path: &[u8]) -> bool {
 ///
 /// # Safety
 ///
-/// `dl_iterate_phdr` must call it, with a [`Found`] as `found`.
-unsafe extern "C" fn note_module(
+/// `dl_iterate_phdr` must call it, with a [`TlsBlocks`] as `found`.
+unsafe extern "C" fn record_module(
     info: *mut libc::dl_phdr_info,
     _size: usize,
     found: *mut c_void,
 ) -> c_int {
     // SAFETY: by contract. The loader passes a complete description of the module.
-    let (info, found) = unsafe { (&*info, &mut *found.cast::<Found>()) };
+    let (info, found) = unsafe { (&*info, &mut *found.cast::<TlsBlocks>()) };
     // SAFETY: the name ends with a zero byte, and the headers have this length.
     let (name, headers) = unsafe {
         let name = if info.dlpi_name.is_null() { c"" } else { CStr::from_ptr(info.dlpi_name) };
@@ -65,9 +65,9 @@ impl Block {
         if cfg!(miri) {
             return None;
         }
-        let mut found = Found::default();
-        // SAFETY: the function has the type that the loader expects, and gets a `Found`.
-        unsafe { libc::dl_iterate_phdr(Some(note_module), (&raw mut found).cast()) };
+        let mut found = TlsBlocks::default();
+        // SAFETY: the function has the type that the loader expects, and gets a `TlsBlocks`.
+        unsafe { libc::dl_iterate_phdr(Some(record_module), (&raw mut found).cast()) };
         let is_aligned =
             |block: &Self| !block.start.is_null() && block.start.addr().is_multiple_of(WORD);
         found.block.filter(|block| found.modules == 1 && is_aligned(block))
@@ -114,12 +114,12 @@ impl ThreadImage {
     }
 
     /// Returns whether only `known` words have changed since the copy.
-    pub(crate) fn is_unchanged_but_for(&self, known: &KnownWords) -> bool {
-        let is_alike = |(index, (word, is_known)): (usize, (&u64, &bool))| {
+    pub(crate) fn is_unchanged_except(&self, known: &KnownWords) -> bool {
+        let is_unchanged_or_known = |(index, (word, is_known)): (usize, (&u64, &bool))| {
             *is_known || self.block.word(index) == *word
         };
         self.words.len() == known.0.len()
-            && self.words.iter().zip(&known.0).enumerate().all(is_alike)
+            && self.words.iter().zip(&known.0).enumerate().all(is_unchanged_or_known)
     }
 }
 
@@ -138,7 +138,7 @@ mod tests {
         let run = move || {
             let image = ThreadImage::take().expect("the test has one module");
             f();
-            image.is_unchanged_but_for(&KnownWords(vec![false; image.words.len()].into()))
+            image.is_unchanged_except(&KnownWords(vec![false; image.words.len()].into()))
         };
         std::thread::spawn(run).join().unwrap()
     }
@@ -159,9 +159,9 @@ mod tests {
             COUNT.set(1);
             let known = image.changed();
             COUNT.set(2);
-            let is_alike = image.is_unchanged_but_for(&known);
+            let is_unchanged = image.is_unchanged_except(&known);
             LIST.with_borrow_mut(|list| list.push(1));
-            (is_alike, image.is_unchanged_but_for(&known))
+            (is_unchanged, image.is_unchanged_except(&known))
         };
         assert_eq!(std::thread::spawn(run).join().unwrap(), (true, false));
     }

@@ -7,9 +7,9 @@ mod host;
 #[cfg(feature = "net")]
 mod network;
 mod outcome;
-mod own_thread;
 mod sim_handle;
 mod simulation;
+mod supervisor;
 pub(in crate::sim) mod timeline;
 
 pub use functions::{choose, maybe, system_time};
@@ -17,9 +17,9 @@ pub use host::{Host, HostClock};
 #[cfg(feature = "net")]
 pub use network::{Link, NamedHost, Network};
 pub use outcome::Outcome;
-pub(in crate::sim) use own_thread::{Ended, Watch, on_own_thread};
 pub use sim_handle::{ProgramOutput, Sim};
 pub use simulation::Simulation;
+pub(in crate::sim) use supervisor::{Supervision, ThreadResult, run_supervised};
 
 use crate::runtime::context;
 use crate::sim::world::SimulatedHost;

@@ -173,16 +173,16 @@ impl Sim {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let (name, (done, is_done)) = (name.into(), oneshot::channel());
+        let (name, (done_tx, done_rx)) = (name.into(), oneshot::channel());
         let killed = format!("the client {name:?} was killed before its future returned");
-        let mut once = Some((future, done));
+        let mut once = Some((future, done_tx));
         let start = move || -> ProgramFuture {
-            let Some((future, done)) = once.take() else { return Box::pin(async {}) };
+            let Some((future, done_tx)) = once.take() else { return Box::pin(async {}) };
             // The caller may have dropped the receiver.
-            Box::pin(async move { drop(done.send(future.await)) })
+            Box::pin(async move { drop(done_tx.send(future.await)) })
         };
         self.add(name, Arc::new(Mutex::new(start)), Location::caller());
-        async move { is_done.await.expect(&killed) }
+        async move { done_rx.await.expect(&killed) }
     }
 
     #[track_caller]

@@ -1,7 +1,7 @@
 //! [`Simulation`]: runs a program once, in an order that a seed decides.
 
 use super::sim_handle::{ProgramOutput, Sim};
-use super::{Ended, Outcome, Watch, on_own_thread, sim_handle, timeline};
+use super::{Outcome, Supervision, ThreadResult, run_supervised, sim_handle, timeline};
 use crate::runtime::{Builder, LocalOptions, OrphanPolicy};
 use crate::sim::hash::RunHash;
 use crate::sim::oracle::HostId;
@@ -265,10 +265,10 @@ impl Simulation {
         Fut: Future<Output: ProgramOutput> + 'static,
     {
         let (site, limit) = (Location::caller(), self.limit());
-        let run = move |watch: &Watch| self.run_here(watch, site, program);
-        match on_own_thread(limit, run) {
-            Ended::Returned(outcome) => outcome,
-            Ended::Blocked(outcome) => *outcome,
+        let run = move |supervision: &Supervision| self.run_here(supervision, site, program);
+        match run_supervised(limit, run) {
+            ThreadResult::Returned(outcome) => outcome,
+            ThreadResult::Blocked(outcome) => *outcome,
         }
     }
 
@@ -277,10 +277,10 @@ impl Simulation {
         self.blocked_after
     }
 
-    /// Runs the program on the calling thread, which `watch` observes. `site` is the caller, for reports.
+    /// Runs the program on the calling thread, which `supervision` observes. `site` is the caller, for reports.
     pub(in crate::sim) fn run_here<F, Fut>(
         self,
-        watch: &Watch,
+        supervision: &Supervision,
         site: &'static Location<'static>,
         program: F,
     ) -> Outcome
@@ -300,7 +300,7 @@ impl Simulation {
         if self.timeline.is_some() {
             world.network.keep_log();
         }
-        watch.begin_run(&world);
+        supervision.begin_run(&world);
         let (sim, seed) = (Sim { world: world.clone() }, self.seed);
         let run = AssertUnwindSafe(|| run_program(seed, sim, program, site));
         if let Err(payload) = catch_unwind(run) {
@@ -308,7 +308,7 @@ impl Simulation {
         }
         // The thread may make another run, whose tasks have the same ids.
         futile::forget_results();
-        watch.end_run();
+        supervision.end_run();
         let mut outcome = Outcome { text: world.failure_text(), result: world.take_result() };
         if let Some(path) = &self.timeline {
             outcome.result.messages = world.network.take_log();

@@ -11,7 +11,7 @@ use super::files::SeedWriter;
 use super::progress::Progress;
 use super::seeds::Seeds;
 use super::{Explored, Plan, Program, is_compared};
-use crate::sim::api::{Outcome, Watch};
+use crate::sim::api::{Outcome, Supervision};
 use crate::sys::thread_image::{KnownWords, ThreadImage};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -41,7 +41,7 @@ pub(super) struct BatchEnd {
 
 impl Batch {
     /// Makes the runs on the calling thread.
-    pub(super) fn run(mut self, watch: &Watch) -> BatchEnd {
+    pub(super) fn run(mut self, supervision: &Supervision) -> BatchEnd {
         let known = self.known.and_then(|known| Some((ThreadImage::take()?, known)));
         let mut runs = 0;
         loop {
@@ -56,15 +56,15 @@ impl Batch {
                 preemptions: None,
                 timeline: None,
             };
-            let outcome = (self.program)(plan, watch);
+            let outcome = (self.program)(plan, supervision);
             runs += 1;
             let number = self.seeds.number();
             let is_thread_new =
-                known.as_ref().is_some_and(|(image, known)| image.is_unchanged_but_for(known));
+                known.as_ref().is_some_and(|(image, known)| image.is_unchanged_except(known));
             let is_over = !is_thread_new
                 || outcome.failure().is_some()
                 || number.is_some_and(is_compared)
-                || watch.is_abandoned();
+                || supervision.is_abandoned();
             if is_over {
                 return BatchEnd { batch: self, outcome: Some(outcome), runs };
             }

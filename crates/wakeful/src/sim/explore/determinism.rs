@@ -19,8 +19,9 @@ pub(super) fn compare(outcome: &Outcome, rerun: Rerun<'_>) -> Option<String> {
     let (one, other) = (rerun(window), rerun(window));
     Some(match first_difference(&one.result.hash, &other.result.hash) {
         Some(Difference::Event(one, other)) => {
-            let text =
-                |event: Option<Event>| event.map_or("it has ended".to_owned(), |it| it.to_string());
+            let text = |event: Option<Event>| {
+                event.map_or("the end of the run".to_owned(), |it| it.to_string())
+            };
             format!(
                 "the first event that differs:\n    one run:   {}\n    the other: {}",
                 text(one),
@@ -28,8 +29,8 @@ pub(super) fn compare(outcome: &Outcome, rerun: Rerun<'_>) -> Option<String> {
             )
         }
         _ => format!(
-            "they are equal up to event {first}, and two more runs were equal after it as well: the \
-             difference is rare"
+            "the runs are equal up to event {first}, and two more runs were equal after it as well: \
+             the difference is rare"
         ),
     })
 }

@@ -1,8 +1,8 @@
 //! [`Explorer`]: runs a program under many seeds.
 
-use super::quiet::Panics;
+use super::panic_capture::Panics;
 use super::{ExploreError, Plan, Search};
-use crate::sim::api::{Outcome, ProgramOutput, Sim, Simulation, Watch};
+use crate::sim::api::{Outcome, ProgramOutput, Sim, Simulation, Supervision};
 use crate::sim::strategy::swarm::OrderKind;
 use crate::sim::world::FailureKind;
 use std::panic::Location;
@@ -187,18 +187,19 @@ impl Explorer {
         let Self { name, first_seed, seeds, order, configure } = self;
         let program = Arc::new(program);
         let limit = configure(Simulation::new(first_seed)).limit();
-        let program =
-            Arc::new(move |plan, watch: &Watch| run_once(plan, configure, program.clone(), watch));
+        let program = Arc::new(move |plan, supervision: &Supervision| {
+            run_once(plan, configure, program.clone(), supervision)
+        });
         Search { name, first_seed, seeds, order, program, limit, is_guarded: true }.start()
     }
 }
 
-/// Makes a run on the calling thread, which `watch` observes.
+/// Makes a run on the calling thread, which `supervision` observes.
 pub(super) fn run_once<F, Fut>(
     plan: Plan,
     configure: fn(Simulation) -> Simulation,
     program: Arc<F>,
-    watch: &Watch,
+    supervision: &Supervision,
 ) -> Outcome
 where
     F: Fn(Sim) -> Fut + Send + Sync + 'static,
@@ -213,7 +214,7 @@ where
     };
     let panics = Panics::default();
     let collected = panics.clone();
-    let mut outcome = simulation.run_here(watch, Location::caller(), move |sim| {
+    let mut outcome = simulation.run_here(supervision, Location::caller(), move |sim| {
         if is_guarded {
             collected.collect();
         }

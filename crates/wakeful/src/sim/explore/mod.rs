@@ -14,32 +14,32 @@
 //! ```
 //!
 //! - [`explorer`]: the public types, and the expansion of `#[wakeful::sim]`.
-//! - [`settings`] reads the environment variables. [`progress`] prints the progress line, and [`quiet`]
+//! - [`settings`] reads the environment variables. [`progress`] prints the progress line, and [`panic_capture`]
 //!   keeps the panics of the runs from standard error.
-//! - [`seeds`]: the runs of a search. [`known_words`]: the thread-locals that a run may change.
+//! - [`seeds`]: the runs of a search. [`known_thread_locals`]: the thread-locals that a run may change.
 //! - [`preemptions`] finds the lines at which tasks were preempted.
 //! - A [`Program`] makes one run, as described by a [`Plan`].
 
 mod batch;
 mod confirm;
+mod describe;
 mod determinism;
 mod explorer;
 mod files;
-mod known_words;
+mod known_thread_locals;
+mod panic_capture;
 mod preemptions;
 mod progress;
-mod quiet;
 mod report;
 mod seeds;
 mod settings;
-mod words;
 
 #[doc(hidden)]
 pub use explorer::run_test;
 pub use explorer::{Explored, Explorer};
 pub use report::ExploreError;
 
-use crate::sim::api::{Ended, Outcome, Watch, on_own_thread};
+use crate::sim::api::{Outcome, Supervision, ThreadResult, run_supervised};
 use crate::sim::oracle::{Choices, Replay, Strategy};
 use crate::sim::shrink::{Attempt, shrink};
 use crate::sim::strategy::profile::{Profile, Profiler};
@@ -47,7 +47,7 @@ use crate::sim::strategy::swarm::OrderKind;
 use crate::sim::world::{Failure, FailureKind};
 use batch::Batch;
 use files::RunningFile;
-use known_words::known_words;
+use known_thread_locals::known_thread_locals;
 use preemptions::Preemptions;
 use progress::Progress;
 use report::{Cause, Shrunk};
@@ -73,7 +73,7 @@ pub(super) struct Plan {
 }
 
 /// A program that can be run repeatedly.
-type Program = Arc<dyn Fn(Plan, &Watch) -> Outcome + Send + Sync>;
+type Program = Arc<dyn Fn(Plan, &Supervision) -> Outcome + Send + Sync>;
 
 /// Every seed whose number is a multiple of this is run twice, and the runs are compared.
 const COMPARED: u64 = 100;
@@ -110,7 +110,7 @@ struct Search {
 impl Search {
     /// Runs the seeds, or the runs that the environment variables request instead.
     fn start(mut self) -> Result<Explored, ExploreError> {
-        quiet::install_hook();
+        panic_capture::install_hook();
         match settings::repeat(&self.name) {
             Repeat::Nothing => {}
             Repeat::Seeds(seeds) => {
@@ -129,11 +129,7 @@ impl Search {
                 confirm::answer(&answer, &outcome)
             }
             Repeat::AnotherTest => {
-                eprintln!(
-                    "{}: no run, since {} is a file of another test",
-                    self.name,
-                    settings::REPLAY
-                );
+                eprintln!("{}: skipped: {} belongs to another test", self.name, settings::REPLAY);
                 return Ok(Explored::default());
             }
         }
@@ -157,13 +153,14 @@ impl Search {
             explored: Explored::default(),
             made: made.clone(),
             is_guarded: self.is_guarded,
-            known: known_words(),
+            known: known_thread_locals(),
         };
         loop {
-            let end = match on_own_thread(self.limit(), move |watch| batch.run(watch)) {
-                Ended::Returned(end) => end,
+            let end = match run_supervised(self.limit(), move |supervision| batch.run(supervision))
+            {
+                ThreadResult::Returned(end) => end,
                 // Each repetition would leave one more blocked thread behind.
-                Ended::Blocked(outcome) => {
+                ThreadResult::Blocked(outcome) => {
                     let runs = made.load(Relaxed) + 1;
                     return Err(ExploreError::new(&self.name, runs, Cause::Failed, &outcome));
                 }
@@ -216,9 +213,9 @@ impl Search {
     fn run_plan(&self, plan: Plan) -> Outcome {
         let limit = if plan.is_guarded { self.limit } else { UNLIMITED };
         let program = self.program.clone();
-        match on_own_thread(limit, move |watch| program(plan, watch)) {
-            Ended::Returned(outcome) => outcome,
-            Ended::Blocked(outcome) => *outcome,
+        match run_supervised(limit, move |supervision| program(plan, supervision)) {
+            ThreadResult::Returned(outcome) => outcome,
+            ThreadResult::Blocked(outcome) => *outcome,
         }
     }
 
@@ -278,8 +275,9 @@ impl Search {
                 preemptions,
                 timeline: None,
             });
-            let is_alike = outcome.result.failure.as_ref().is_some_and(|it| is_alike(it, failure));
-            is_alike.then_some(outcome)
+            let is_same =
+                outcome.result.failure.as_ref().is_some_and(|it| is_same_failure(it, failure));
+            is_same.then_some(outcome)
         };
         let mut runs = 0;
         let choices = shrink(found.result.choices.clone(), &mut |choices| {
@@ -346,7 +344,7 @@ impl Search {
 /// Returns whether two failures are of one kind. Panics and conditions must also have equal texts: the
 /// message and place of a panic, the name of a condition. Numbers in the texts may differ, except for
 /// line numbers.
-fn is_alike(one: &Failure, other: &Failure) -> bool {
+fn is_same_failure(one: &Failure, other: &Failure) -> bool {
     use FailureKind::{Always, Eventually, HostError, Panic};
     let has_text = matches!(one.kind, Panic | Always | Eventually | HostError);
     one.kind == other.kind

@@ -61,8 +61,8 @@ fn line(name: &str, done: u64, seeds: u64, elapsed: Duration) -> String {
     let left = seeds.saturating_sub(done) as f64 / rate;
     format!(
         "{name}: {} of {} seeds, {rate:.0}/s, {left:.0} s left",
-        super::words::with_commas(done),
-        super::words::with_commas(seeds)
+        super::describe::with_commas(done),
+        super::describe::with_commas(seeds)
     )
 }
 

@@ -1,10 +1,10 @@
 //! The error of a search: the failure, the choices that lead to it, and the commands that repeat it.
 
 use super::confirm::{Confirmed, PROCESSES, is_test_program};
+use super::describe::{describe, time, with_commas};
 use super::files;
 use super::preemptions::Preemptions;
 use super::settings::{REPLAY, SEED};
-use super::words::{describe, time, with_commas};
 use crate::sim::api::Outcome;
 use crate::sim::world::FailureKind;
 use std::fmt;
@@ -158,7 +158,7 @@ impl fmt::Display for ExploreError {
         let seed = outcome.seed();
         match (cause, &outcome.result.failure) {
             (Cause::NotDeterministic(_), _) => {
-                write!(f, "seed {seed:#x}: two runs of it differ")?;
+                write!(f, "seed {seed:#x}: two of its runs differ")?;
             }
             (Cause::Failed, Some(failure)) => {
                 write!(f, "seed {seed:#x}: {} after {} simulated", failure.kind, time(failure.at))?;
@@ -211,7 +211,7 @@ impl ExploreError {
             with_commas(after),
             with_commas(shrunk.runs.into()),
             shrunk.elapsed.as_secs_f64(),
-            if after == 0 { ": it fails without an unusual choice" } else { ":" }
+            if after == 0 { ": it fails with no unusual choice" } else { ":" }
         )?;
         fmt_choices(&shrunk.outcome, &shrunk.preemptions, f)?;
         if let Err(error) = &shrunk.path {

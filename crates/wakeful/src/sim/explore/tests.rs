@@ -98,7 +98,7 @@ fn two_runs_of_a_seed_that_differ_are_reported_with_the_first_event() {
     let error = error.unwrap_err();
     let text = error.to_string();
     assert_eq!((error.kind(), error.runs()), (None, 1), "{text}");
-    assert!(text.starts_with("seed 0x0: two runs of it differ; strategy "), "{text}");
+    assert!(text.starts_with("seed 0x0: two of its runs differ; strategy "), "{text}");
     assert!(text.contains("the first event that differs:") && text.contains("Advance"), "{text}");
     assert!(text.contains("static"), "{text}");
 }
@@ -108,10 +108,7 @@ fn a_lost_update_needs_no_unusual_choice() {
     let error = Explorer::new("explore::tests::lost_update").run(lost_update).unwrap_err();
     let text = error.to_string();
     assert_eq!(error.choices(), Some(0), "{text}");
-    assert!(
-        text.contains("to 0 (") && text.contains("it fails without an unusual choice"),
-        "{text}"
-    );
+    assert!(text.contains("to 0 (") && text.contains("it fails with no unusual choice"), "{text}");
 }
 
 #[test]
@@ -120,7 +117,7 @@ fn failures_are_alike_if_their_texts_differ_in_numbers_only() {
     assert_ne!(without_numbers("task 1\nat a.rs:1"), without_numbers("task 1\nat a.rs:2"));
 }
 
-/// Two bugs with different panics. A run of benign choices has the other one.
+/// Two bugs with different panics. A run of usual choices has the other one.
 #[test]
 fn shrinking_does_not_replace_a_failure_by_another() {
     let program = |_sim: Sim| async {

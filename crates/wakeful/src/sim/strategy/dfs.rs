@@ -19,7 +19,7 @@ const VALUES: u64 = 4;
 pub(crate) struct Path(Vec<(u64, u64)>);
 
 impl Path {
-    /// Returns the path of the next run, with at most `bound` choices that are not benign. Returns `None`
+    /// Returns the path of the next run, with at most `bound` unusual choices. Returns `None`
     /// after the last run.
     pub(crate) fn next(mut self, bound: usize) -> Option<Path> {
         while let Some((value, len)) = self.0.pop() {
@@ -33,7 +33,7 @@ impl Path {
     }
 }
 
-/// Follows a path, then makes benign choices. Records the path of the whole run.
+/// Follows a path, then makes usual choices. Records the path of the whole run.
 pub(crate) struct Dfs {
     bound: usize,
     start: Path,
@@ -95,7 +95,7 @@ mod tests {
         let all = runs(4, 4);
         assert_eq!(all.len(), 81);
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), 81);
-        assert_eq!(all[0], [0; 4], "the benign run is the first");
+        assert_eq!(all[0], [0; 4], "the run of usual choices is the first");
     }
 
     #[test]

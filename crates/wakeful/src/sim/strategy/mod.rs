@@ -5,7 +5,7 @@
 //! - [`swarm`] draws these three from the seed. [`dfs`] enumerates all runs of a tiny program instead.
 //! - [`profile`] measures the length of a run, which pct and urw need.
 //!
-//! Every order is *fair*: after the oldest candidate was passed over [`PATIENCE`] times in a row, it is
+//! Every order is *fair*: after the oldest candidate was passed over [`MAX_PASSED_OVER`] times in a row, it is
 //! picked. Otherwise a task that yields in a loop until another task has run would starve that task, and a
 //! correct program would seem to hang.
 
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How often the oldest candidate may be passed over in a row.
-const PATIENCE: u32 = 128;
+const MAX_PASSED_OVER: u32 = 128;
 
 /// The probability 1, in millionths.
 const ALWAYS: u32 = 1_000_000;
@@ -273,7 +273,7 @@ impl Search {
         if passed.0 != oldest {
             *passed = (oldest, 0);
         }
-        if passed.1 == PATIENCE {
+        if passed.1 == MAX_PASSED_OVER {
             passed.1 = 0;
             return 0;
         }

@@ -116,7 +116,7 @@ fn no_order_starves_a_task() {
         let mut oracle = Oracle::new(seed, Box::new(swarm(seed, None, &profile)));
         let trace = run(&mut oracle, &[100_000, 1]);
         let position = trace.iter().position(|task| *task == 1).unwrap();
-        assert!(position <= 2 * PATIENCE as usize + 2, "seed {seed}: {position}");
+        assert!(position <= 2 * MAX_PASSED_OVER as usize + 2, "seed {seed}: {position}");
     }
 }
 

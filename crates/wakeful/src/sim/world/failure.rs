@@ -78,7 +78,7 @@ pub(crate) struct RunResult {
     pub(crate) failure: Option<Failure>,
     pub(crate) hash: RunHash,
     pub(crate) choices: Choices,
-    /// The number of choices that were made, including benign ones.
+    /// The number of choices that were made, including usual ones.
     pub(crate) choice_count: u64,
     pub(crate) polls: u64,
     /// The spawn sites of the tasks that a choice was about.

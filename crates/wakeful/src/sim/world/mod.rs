@@ -289,7 +289,7 @@ impl World {
 
 /// Choices, and the recorded events of the run.
 impl World {
-    /// Chooses a number below `len`. 0 is the benign choice.
+    /// Chooses a number below `len`. 0 is the usual choice.
     pub(crate) fn choose(
         &self,
         kind: ChoiceKind,
@@ -300,7 +300,7 @@ impl World {
         self.choose_in(kind, host, Range::Below(len), site)
     }
 
-    /// Returns true with this probability, in millionths. False is the benign choice.
+    /// Returns true with this probability, in millionths. False is the usual choice.
     pub(crate) fn chance(
         &self,
         kind: ChoiceKind,

@@ -1,7 +1,7 @@
 //! The thread that runs simulations, and the supervisor that waits for it.
 //!
-//! The supervisor calls [`on_own_thread`]. The new thread makes one or more runs, and publishes the
-//! world of each in a [`Watch`] that both share. If no step of a run ends within the limit, the
+//! The supervisor calls [`run_supervised`]. The new thread makes one or more runs, and publishes the
+//! world of each in a [`Supervision`] that both share. If no step of a run ends within the limit, the
 //! supervisor fails the run and abandons the thread.
 
 use super::Outcome;
@@ -18,12 +18,12 @@ use std::time::Duration;
 
 /// The state of a simulation thread that its supervisor reads.
 #[derive(Default)]
-pub(in crate::sim) struct Watch(Mutex<Watched>);
+pub(in crate::sim) struct Supervision(Mutex<SupervisedThread>);
 
 #[derive(Default)]
-struct Watched {
+struct SupervisedThread {
     /// The kernel's thread id.
-    thread: i32,
+    tid: i32,
     /// The number of runs that the thread has begun.
     runs: u64,
     /// The world of the current run.
@@ -32,16 +32,16 @@ struct Watched {
     is_abandoned: bool,
 }
 
-impl Watch {
-    fn lock(&self) -> MutexGuard<'_, Watched> {
+impl Supervision {
+    fn lock(&self) -> MutexGuard<'_, SupervisedThread> {
         ignore_poison(self.0.lock())
     }
 
     /// Records that the thread starts a run in `world`.
     pub(super) fn begin_run(&self, world: &Arc<World>) {
-        let mut watched = self.lock();
-        watched.runs += 1;
-        watched.world = Some(world.clone());
+        let mut thread = self.lock();
+        thread.runs += 1;
+        thread.world = Some(world.clone());
     }
 
     /// Records that the run has ended.
@@ -58,33 +58,33 @@ impl Watch {
     /// Fails the current run if none of its steps ended since the last call. `last` is the state of that
     /// call.
     fn fail_if_blocked(&self, last: &mut (u64, u64), limit: Duration) -> Option<Outcome> {
-        let (thread, runs, world) = {
-            let watched = self.lock();
-            (watched.thread, watched.runs, watched.world.clone()?)
+        let (tid, runs, world) = {
+            let thread = self.lock();
+            (thread.tid, thread.runs, thread.world.clone()?)
         };
         let now = (runs, world.steps());
         if std::mem::replace(last, now) != now {
             return None;
         }
         let (host, task) = world.running();
-        let stack = stack_text(thread).join("\n    ");
+        let stack = stack_text(tid).join("\n    ");
         let text = format!(
             "a poll of task {task} has not returned for {limit:?} of real time: it blocks the thread \
-             of the simulation, or it computes without an end\n    {stack}"
+             of the simulation, or it loops forever\n    {stack}"
         );
-        let mut watched = self.lock();
-        if watched.runs != runs || watched.world.is_none() {
+        let mut thread = self.lock();
+        if thread.runs != runs || thread.world.is_none() {
             return None; // it has ended after all
         }
         world.fail(FailureKind::BlockedPoll, host, text);
-        watched.is_abandoned = true;
-        drop(watched);
+        thread.is_abandoned = true;
+        drop(thread);
         Some(Outcome::of(&world))
     }
 }
 
-/// The end of the work of a simulation thread.
-pub(in crate::sim) enum Ended<R> {
+/// The result of a simulation thread.
+pub(in crate::sim) enum ThreadResult<R> {
     Returned(R),
     /// A run was blocked, with this outcome. The thread is abandoned.
     Blocked(Box<Outcome>),
@@ -98,33 +98,33 @@ pub(in crate::sim) enum Ended<R> {
 /// If the operating system refuses a thread, if `work` panics, or if called in async code, whose thread
 /// it would block.
 #[track_caller]
-pub(in crate::sim) fn on_own_thread<R: Send + 'static>(
+pub(in crate::sim) fn run_supervised<R: Send + 'static>(
     limit: Duration,
-    work: impl FnOnce(&Watch) -> R + Send + 'static,
-) -> Ended<R> {
+    work: impl FnOnce(&Supervision) -> R + Send + 'static,
+) -> ThreadResult<R> {
     enter_guard::check_may_block();
-    let watch = Arc::new(Watch::default());
-    let (ended, end) = mpsc::channel();
-    let of_thread = watch.clone();
+    let supervision = Arc::new(Supervision::default());
+    let (result_tx, result_rx) = mpsc::channel();
+    let shared = supervision.clone();
     let run = move || {
-        of_thread.lock().thread = current_tid();
-        let _ = ended.send(work(&of_thread));
+        shared.lock().tid = current_tid();
+        let _ = result_tx.send(work(&shared));
     };
     let thread = thread::Builder::new().name("wakeful-sim".to_owned()).spawn(run);
     let thread = thread.expect("the operating system refuses a thread for the simulation");
     // Runs are counted from 1, so this equals no state of a run.
     let mut last = (0, 0);
     loop {
-        match end.recv_timeout(limit) {
+        match result_rx.recv_timeout(limit) {
             Err(RecvTimeoutError::Timeout) => {
-                if let Some(outcome) = watch.fail_if_blocked(&mut last, limit) {
-                    return Ended::Blocked(Box::new(outcome));
+                if let Some(outcome) = supervision.fail_if_blocked(&mut last, limit) {
+                    return ThreadResult::Blocked(Box::new(outcome));
                 }
             }
             returned => {
                 let joined = thread.join();
                 return match (returned, joined) {
-                    (Ok(result), _) => Ended::Returned(result),
+                    (Ok(result), _) => ThreadResult::Returned(result),
                     (Err(_), Err(payload)) => panic::resume_unwind(payload),
                     (Err(_), Ok(())) => unreachable!("a thread that returns has sent its result"),
                 };

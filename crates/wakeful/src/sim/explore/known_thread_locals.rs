@@ -6,7 +6,7 @@
 use super::Plan;
 use super::explorer::run_once;
 use crate::sim::Sim;
-use crate::sim::api::{Ended, Watch, on_own_thread};
+use crate::sim::api::{Supervision, ThreadResult, run_supervised};
 use crate::sim::strategy::swarm::{OrderKind, swarm};
 use crate::sync::{Mutex, Notify, mpsc};
 use crate::sys::thread_image::{KnownWords, ThreadImage};
@@ -17,16 +17,16 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Returns the words that runs may change. `None` if the thread-locals of this process cannot be found.
-pub(super) fn known_words() -> Option<&'static KnownWords> {
+pub(super) fn known_thread_locals() -> Option<&'static KnownWords> {
     static KNOWN: OnceLock<Option<KnownWords>> = OnceLock::new();
-    let learn = || match on_own_thread(Duration::MAX, learn) {
-        Ended::Returned(known) => known,
-        Ended::Blocked(_) => None,
+    let learn = || match run_supervised(Duration::MAX, learn) {
+        ThreadResult::Returned(known) => known,
+        ThreadResult::Blocked(_) => None,
     };
     KNOWN.get_or_init(learn).as_ref()
 }
 
-fn learn(watch: &Watch) -> Option<KnownWords> {
+fn learn(supervision: &Supervision) -> Option<KnownWords> {
     let image = ThreadImage::take()?;
     for seed in 0..2 {
         let strategy = Box::new(swarm(seed, Some(OrderKind::Random), &Arc::default()));
@@ -38,13 +38,13 @@ fn learn(watch: &Watch) -> Option<KnownWords> {
             preemptions: None,
             timeline: None,
         };
-        let _ = run_once(plan, |it| it, Arc::new(usual_program), watch);
+        let _ = run_once(plan, |it| it, Arc::new(warm_up_program), supervision);
     }
     Some(image.changed())
 }
 
 /// Uses the parts of wakeful and of the standard library that programs use.
-async fn usual_program(sim: Sim) {
+async fn warm_up_program(sim: Sim) {
     let _ = (RandomState::new(), catch_unwind(|| resume_unwind(Box::new(()))));
     let lock = Arc::new(Mutex::new(std::thread::current().id()));
     let (notify, (sender, mut receiver)) = (Arc::new(Notify::new()), mpsc::channel(1));
