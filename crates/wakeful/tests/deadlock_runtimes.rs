@@ -43,6 +43,11 @@ fn a_task_awaits_another_runtime_that_waits_for_its_lock() {
         let mut kinds: Vec<_> = deadlock.edges().iter().map(|edge| edge.kind()).collect();
         kinds.sort_unstable();
         assert_eq!(kinds, ["JoinHandle", "Mutex::lock"], "{report}");
+        for edge in deadlock.edges() {
+            let runtime = if edge.kind() == "JoinHandle" { "first" } else { "second" };
+            assert_eq!(edge.runtime(), Some(runtime), "{report}");
+            assert!(report.to_string().contains(&format!("runtime     {runtime:?}\n")), "{report}");
+        }
     }
     waits.abort();
     assert!(first.block_on(waits).unwrap_err().is_cancelled());

@@ -259,7 +259,7 @@ impl Handle {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn name(&self) -> Option<&str> {
-        self.shared.name.as_deref()
+        self.shared.name()
     }
 
     /// Takes a dump: every task and worker, what each does or waits for, and what is wrong.
@@ -414,7 +414,7 @@ impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handle")
             .field("id", &self.shared.id)
-            .field("name", &self.shared.name)
+            .field("name", &self.name())
             .field("flavor", &self.runtime_flavor())
             .finish()
     }

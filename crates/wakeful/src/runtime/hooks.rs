@@ -83,7 +83,7 @@ impl ReportingHooks {
 
     pub(super) fn report(&self, report: &Arc<Report>) -> bool {
         let runtime = self.runtime();
-        report.set_runtime(runtime.as_ref().and_then(|shared| shared.name.as_deref()));
+        report.set_runtime(runtime.as_ref().and_then(|shared| shared.name()));
         let now = runtime.map_or(Duration::ZERO, |shared| shared.clock().elapsed());
         // A hook may block, so the watchdog first hands its role to another thread.
         self.reporter.report(report, now, watchdog::hand_off)
@@ -102,7 +102,7 @@ impl ReportingHooks {
             }
             AfterUnobserved::Abort => {
                 watchdog::hand_off();
-                report.set_runtime(self.runtime().as_ref().and_then(|it| it.name.as_deref()));
+                report.set_runtime(self.runtime().as_ref().and_then(|it| it.name()));
                 self.reporter.report_last(report);
                 std::process::abort()
             }

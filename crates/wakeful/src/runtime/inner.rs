@@ -32,7 +32,6 @@ pub(crate) struct RuntimeInner {
     pub(crate) has_time: bool,
     /// Whether registered timers elapse instead of panicking when the runtime shuts down.
     pub(crate) timers_elapse_at_shutdown: bool,
-    pub(crate) name: Option<String>,
     pub(crate) flavor: Flavor,
     pub(crate) pool: Arc<BlockingPool>,
     /// The thread of a `LocalRuntime`; `None` for other runtimes.
@@ -62,9 +61,15 @@ impl RuntimeInner {
         }
     }
 
+    /// Returns the name set with `Builder::name`.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.base().config.name.as_deref()
+    }
+
     /// Returns the name for metrics: the runtime's name, or its `block_on` name, or its id.
     pub(crate) fn display_name(&self) -> String {
-        let name = self.name.as_ref().or(self.base().config.block_on_name.as_ref());
+        let config = &self.base().config;
+        let name = config.name.as_ref().or(config.block_on_name.as_ref());
         name.cloned().unwrap_or_else(|| self.id.to_string())
     }
 
@@ -83,12 +88,12 @@ impl RuntimeInner {
 
     /// Scans this runtime for deadlocks, including cycles through other runtimes of the process.
     pub(crate) fn scan_for_deadlocks(&self, mode: ScanMode) -> ScanResult {
-        inspect::scan(self, self.name.as_deref(), || registry::peers_of(self.id), mode)
+        inspect::scan(self, self.name(), || registry::peers_of(self.id), mode)
     }
 
     /// Takes a dump, including the findings of a scan.
     pub(crate) fn dump(&self) -> Dump {
-        let (inspectable, name) = (self.inspectable(), self.name.as_deref());
+        let (inspectable, name) = (self.inspectable(), self.name());
         let dump = Dump::take(inspectable, name);
         let found = self.scan_for_deadlocks(ScanMode::ReadOnly).reports;
         dump.with_findings(found, self.hooks.reporter.recent(self.clock().elapsed()))

@@ -159,7 +159,7 @@ impl WorldHooks for HostTemplate {
             text += &format!("\n  {deadlocks}");
         }
         for shared in &runtimes {
-            text += &format!("\n{}", Dump::take(shared.inspectable(), shared.name.as_deref()));
+            text += &format!("\n{}", Dump::take(shared.inspectable(), shared.name()));
         }
         text
     }

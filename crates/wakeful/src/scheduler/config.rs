@@ -87,6 +87,8 @@ pub(crate) struct Config {
     pub(crate) lifo_slot_enabled: bool,
     pub(crate) has_io: bool,
     pub(crate) io_batch: EventLimits,
+    /// The name of the runtime.
+    pub(crate) name: Option<String>,
     /// The name of the future of `block_on` in reports.
     pub(crate) block_on_name: Option<String>,
     pub(crate) on_orphan: OrphanPolicy,

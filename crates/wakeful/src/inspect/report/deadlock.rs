@@ -240,7 +240,7 @@ impl Cycle {
             for edge in edges {
                 edge.write_wait(f, indent, &self.edges)?;
             }
-            edges[0].write_spawned(f, indent)?;
+            edges[0].write_origin(f, indent)?;
         }
         Ok(())
     }

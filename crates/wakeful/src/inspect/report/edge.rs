@@ -44,6 +44,7 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Edge {
     pub(crate) task: TaskInfo,
+    pub(crate) runtime: Option<RuntimeName>,
     pub(crate) wait: WaitKind,
     pub(crate) resource_id: u64,
     pub(crate) site: &'static Location<'static>,
@@ -57,10 +58,28 @@ pub struct Edge {
     pub(crate) exits: Vec<Exit>,
 }
 
+/// The name of the runtime of a task, in a cycle that may span several runtimes.
+#[derive(Clone, Debug)]
+pub(crate) enum RuntimeName {
+    Runtime(String),
+    /// The name of a host of a simulation.
+    Host(String),
+}
+
 impl Edge {
     /// Returns the task that waits.
     pub fn task(&self) -> &TaskInfo {
         &self.task
+    }
+
+    /// Returns the [name](crate::runtime::Builder::name) of the task's runtime.
+    ///
+    /// Returns `None` if the cycle was found in one runtime alone, or if the runtime has no name. In a
+    /// simulation, this is the name of the host.
+    pub fn runtime(&self) -> Option<&str> {
+        match self.runtime.as_ref()? {
+            RuntimeName::Runtime(name) | RuntimeName::Host(name) => Some(name),
+        }
     }
 
     /// Returns the call in which the task waits, for example `"Mutex::lock"`.
@@ -228,8 +247,15 @@ impl Edge {
         Ok(())
     }
 
-    /// Writes where the task was spawned, or where its `block_on` was called.
-    pub(super) fn write_spawned(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
+    /// Writes the task's runtime, and where the task was spawned or its `block_on` was called.
+    pub(super) fn write_origin(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
+        match &self.runtime {
+            Some(RuntimeName::Runtime(name)) => {
+                field(f, indent, "runtime", format_args!("{name:?}"))?
+            }
+            Some(RuntimeName::Host(name)) => field(f, indent, "host", name)?,
+            None => {}
+        }
         field(f, indent, self.task.verb(), format_args!("at {}", self.task.spawned_at()))
     }
 }
@@ -238,6 +264,6 @@ impl fmt::Display for Edge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.task)?;
         self.write_wait(f, "    ", &[])?;
-        self.write_spawned(f, "    ")
+        self.write_origin(f, "    ")
     }
 }

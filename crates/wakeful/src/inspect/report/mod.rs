@@ -42,6 +42,7 @@ pub use deadlock::{Deadlock, Futurelock};
 pub(crate) use delivery::Delivery;
 pub use delivery::{ReportFilter, ReportFormat};
 pub use edge::Edge;
+pub(crate) use edge::RuntimeName;
 pub use exit::Exit;
 pub(crate) use exit::ExitReason;
 pub use futile_loop::FutileLoop;

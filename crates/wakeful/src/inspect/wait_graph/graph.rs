@@ -3,6 +3,7 @@
 use super::inner_waits::InnerWaits;
 use super::node::{Node, WaitEdge};
 use super::waiter::Waiter;
+use crate::inspect::report::RuntimeName;
 use crate::task::block_on::is_block_on_id;
 use crate::task::runnable::TaskRef;
 use crate::task::state::{BLOCKING, COMPLETE, RUNNING};
@@ -14,6 +15,17 @@ use std::time::Duration;
 
 /// The maximum number of edges from queued to running closures in one runtime.
 const MAX_POOL_EDGES: usize = 100_000;
+
+/// A runtime of the graph.
+struct ObservedRuntime {
+    name: Option<String>,
+    /// Whether it is a host of a simulation.
+    is_host: bool,
+    /// The name of its `block_on` futures.
+    block_on_name: Option<String>,
+    /// The time of the observation on its clock.
+    taken_at: Duration,
+}
 
 /// The wait graph of one runtime or of all, keyed by the ids of tasks and `block_on` futures.
 #[derive(Default)]
@@ -28,8 +40,8 @@ pub(super) struct Graph {
     pub(super) unnamed: Vec<(Waiter, Vec<&'static ResourceRecord>)>,
     /// Other waiters that must be polled once more to list the tasks of a `JoinSet`.
     pub(super) sets: Vec<Waiter>,
-    /// For each runtime, the name of `block_on` futures and the time of the observation on its clock.
-    runtimes: Vec<(Option<String>, Duration)>,
+    /// The observed runtimes. The first is the scanned one.
+    runtimes: Vec<ObservedRuntime>,
     /// The index of the runtime, for nodes that do not belong to the first runtime.
     runtime_of: BTreeMap<u64, usize>,
 }
@@ -42,7 +54,9 @@ impl Graph {
         for (nth, runtime) in runtimes.iter().enumerate() {
             let config = &runtime.base().config;
             let taken_at = config.env.clock.elapsed();
-            graph.runtimes.push((config.block_on_name.clone(), taken_at));
+            let (name, block_on_name) = (config.name.clone(), config.block_on_name.clone());
+            let is_host = config.env.simulated.is_some();
+            graph.runtimes.push(ObservedRuntime { name, is_host, block_on_name, taken_at });
             let (mut queued, mut closures) = (Vec::new(), Vec::new());
             let mut add = |waiter: Waiter| {
                 let waiter = inner_waits.wrap(waiter);
@@ -106,20 +120,26 @@ impl Graph {
         }
     }
 
-    /// Returns the name of `block_on` futures and the time of the observation, in the runtime of this
-    /// node.
-    fn runtime_of(&self, id: u64) -> &(Option<String>, Duration) {
+    /// Returns the runtime of this node.
+    fn runtime_of(&self, id: u64) -> &ObservedRuntime {
         &self.runtimes[self.runtime_of.get(&id).copied().unwrap_or(0)]
     }
 
     /// Returns the time of the observation, on the clock of this node's runtime.
     pub(super) fn taken_at(&self, id: u64) -> Duration {
-        self.runtime_of(id).1
+        self.runtime_of(id).taken_at
     }
 
     /// Returns the name of `block_on` futures in the runtime of this node.
     pub(super) fn block_on_name(&self, id: u64) -> Option<&str> {
-        self.runtime_of(id).0.as_deref()
+        self.runtime_of(id).block_on_name.as_deref()
+    }
+
+    /// Returns this node's runtime, if it has a name and the graph covers several runtimes.
+    pub(super) fn runtime_name(&self, id: u64) -> Option<RuntimeName> {
+        let runtime = self.runtime_of(id);
+        let name = runtime.name.clone().filter(|_| self.runtimes.len() > 1)?;
+        Some(if runtime.is_host { RuntimeName::Host(name) } else { RuntimeName::Runtime(name) })
     }
 
     /// Returns whether a node of the cycle belongs to the scanned runtime.

@@ -18,6 +18,7 @@ impl Graph {
         let (node, wait) = (&self.nodes[&step.id], &step.edge.wait);
         Some(Edge {
             task: node.waiter.info(self.block_on_name(step.id))?,
+            runtime: self.runtime_name(step.id),
             wait: wait.kind,
             resource_id: ResourceRecord::display_number(wait.target.target()),
             site: wait.site,
