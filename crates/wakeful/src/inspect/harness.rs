@@ -41,13 +41,13 @@ pub(super) fn detect_wait_for_tests(thread: i32) -> bool {
     }
     let stack = stack_of(thread);
     if !stack.is_empty() {
-        IS_TEST_PROGRAM.get_or_init(|| is_of_harness(&stack));
+        IS_TEST_PROGRAM.get_or_init(|| has_harness_frame(&stack));
     }
     is_in_run_tests(&stack)
 }
 
 /// Returns whether any frame belongs to the harness. The main thread of a test program always has one.
-fn is_of_harness(stack: &[String]) -> bool {
+fn has_harness_frame(stack: &[String]) -> bool {
     stack.iter().any(|name| name.trim_start_matches('<').starts_with("test::"))
 }
 
@@ -65,7 +65,7 @@ fn is_in_run_tests(stack: &[String]) -> bool {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{detect_wait_for_tests, is_in_run_tests, is_of_harness};
+    use super::{detect_wait_for_tests, has_harness_frame, is_in_run_tests};
     use crate::sys::backtrace::current_tid;
 
     fn stack(names: &[&str]) -> Vec<String> {
@@ -82,8 +82,8 @@ mod tests {
         assert!(!is_in_run_tests(&stack(&closure)));
         assert!(!is_in_run_tests(&stack(&["syscall", "app::main", "main"])));
         assert!(!is_in_run_tests(&[]));
-        assert!(is_of_harness(&stack(&runs)) && is_of_harness(&stack(&closure)));
-        assert!(!is_of_harness(&stack(&["syscall", "app::test::main", "main"])));
+        assert!(has_harness_frame(&stack(&runs)) && has_harness_frame(&stack(&closure)));
+        assert!(!has_harness_frame(&stack(&["syscall", "app::test::main", "main"])));
     }
 
     /// The harness runs this test too.

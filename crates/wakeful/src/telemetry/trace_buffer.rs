@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_follow_each_other_and_tell_what_was_overwritten() {
+    fn parts_are_consecutive_and_count_overwritten_entries() {
         let trace = TraceBuffer::new();
         assert_eq!((trace.read_from(0).next, trace.read_from(7).dropped), (0, 0));
         trace.set_enabled(true);

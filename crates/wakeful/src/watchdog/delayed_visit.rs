@@ -63,7 +63,7 @@ impl DelayedVisit {
 
 /// The result of a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum VisitOutcome {
     /// The gate sleeps: a thread that begins to work wakes the watchdog.
     Asleep,
     /// Since `parked_at`, there was a time when every thread that polls tasks was parked.
@@ -87,15 +87,15 @@ impl NextVisit {
     /// A scheduler at work is visited every `tick`. The next scan is due after `scan_after`, and a
     /// poll may block for `report_after` before it is reported.
     pub(super) fn new(
-        found: Found,
+        outcome: VisitOutcome,
         tick: Duration,
         scan_after: Option<Duration>,
         report_after: Option<Duration>,
     ) -> Self {
-        match found {
-            Found::Asleep => Self { after: scan_after, delayed: None },
-            Found::AtWork => Self { after: Some(tick), delayed: None },
-            Found::AllParked { parked_at } => Self {
+        match outcome {
+            VisitOutcome::Asleep => Self { after: scan_after, delayed: None },
+            VisitOutcome::AtWork => Self { after: Some(tick), delayed: None },
+            VisitOutcome::AllParked { parked_at } => Self {
                 after: Some(scan_after.map_or(MAX_POSTPONED, |after| after.min(MAX_POSTPONED))),
                 delayed: Some(DelayedVisit::new(parked_at, delay(tick, report_after))),
             },
@@ -113,7 +113,7 @@ fn delay(tick: Duration, report_after: Option<Duration>) -> Duration {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{DelayedVisit, Found, MAX_POSTPONED, NextVisit, delay};
+    use super::{DelayedVisit, MAX_POSTPONED, NextVisit, VisitOutcome, delay};
     use std::time::{Duration, Instant};
 
     const TICK: Duration = ms(25);
@@ -125,14 +125,14 @@ mod tests {
 
     #[test]
     fn a_scheduler_at_work_is_visited_at_every_tick() {
-        let next = NextVisit::new(Found::AtWork, TICK, Some(ms(1)), REPORT);
+        let next = NextVisit::new(VisitOutcome::AtWork, TICK, Some(ms(1)), REPORT);
         assert_eq!(next, NextVisit { after: Some(TICK), delayed: None });
     }
 
     #[test]
     fn a_gate_that_sleeps_is_visited_only_for_scans() {
         for scan_after in [None, Some(ms(7_000))] {
-            let next = NextVisit::new(Found::Asleep, TICK, scan_after, REPORT);
+            let next = NextVisit::new(VisitOutcome::Asleep, TICK, scan_after, REPORT);
             assert_eq!(next, NextVisit { after: scan_after, delayed: None });
         }
     }
@@ -144,8 +144,8 @@ mod tests {
         for (scan_ms, latest) in
             [(Some(300), ms(300)), (Some(9_000), MAX_POSTPONED), (None, MAX_POSTPONED)]
         {
-            let found = Found::AllParked { parked_at };
-            let next = NextVisit::new(found, TICK, scan_ms.map(ms), REPORT);
+            let outcome = VisitOutcome::AllParked { parked_at };
+            let next = NextVisit::new(outcome, TICK, scan_ms.map(ms), REPORT);
             assert_eq!(next, NextVisit { after: Some(latest), delayed });
         }
     }

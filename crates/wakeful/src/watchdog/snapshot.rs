@@ -67,7 +67,7 @@ impl CurrentThread {
         let mut block_ons = self.base.block_ons().into_iter();
         block_ons.find(|block_on| block_on.thread == thread && block_on.record.is_polled()).map(
             |block_on| {
-                WorkerActivity::PollsBlockOn(block_on.record.id, block_on.record.poll_number())
+                WorkerActivity::PollingBlockOn(block_on.record.id, block_on.record.poll_number())
             },
         )
     }
@@ -108,22 +108,22 @@ pub(crate) struct WorkerSnapshot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerActivity {
     /// The worker has no thread, or no thread is in `block_on`.
-    Nothing,
+    NoThread,
     /// The worker has been parked since this time of the runtime's clock.
-    Sleeps(Duration),
+    Asleep(Duration),
     /// The worker searches for work, or is between two polls.
     Searching,
     /// The worker polls the task in the cell at this address, for this long if known.
-    Polls(usize, Option<Duration>),
+    Polling(usize, Option<Duration>),
     /// The worker polls the future of the `block_on` with this id. The number identifies the poll.
-    PollsBlockOn(u64, u32),
+    PollingBlockOn(u64, u32),
 }
 
 impl WorkerSnapshot {
     fn from_metrics(metrics: &WorkerMetrics, doing: WorkerActivity) -> Self {
         // The metrics count a poll only after its end.
         let lasts = match doing {
-            WorkerActivity::Polls(_, Some(duration)) => duration,
+            WorkerActivity::Polling(_, Some(duration)) => duration,
             _ => Duration::ZERO,
         };
         Self {
@@ -157,13 +157,13 @@ impl Inspectable for MultiThread {
         let look = |index: usize| {
             let remote = &self.workers[index];
             let doing = match remote.poll_watch.current_poll() {
-                _ if !self.has_thread(index) => WorkerActivity::Nothing,
+                _ if !self.has_thread(index) => WorkerActivity::NoThread,
                 Some((cell, since)) => {
                     let duration = since.map(|since| now.saturating_sub(since));
-                    WorkerActivity::Polls(cell.addr().get(), duration)
+                    WorkerActivity::Polling(cell.addr().get(), duration)
                 }
                 None => match remote.metrics.asleep_since() {
-                    Some(since) => WorkerActivity::Sleeps(since),
+                    Some(since) => WorkerActivity::Asleep(since),
                     None => WorkerActivity::Searching,
                 },
             };
@@ -234,10 +234,10 @@ impl Inspectable for CurrentThread {
     fn workers(&self) -> Vec<WorkerSnapshot> {
         let now = self.base.config.env.clock.elapsed();
         let doing = match (self.metrics.asleep_since(), self.poll_watch().current_poll()) {
-            _ if !self.is_held() => WorkerActivity::Nothing,
-            (Some(since), _) => WorkerActivity::Sleeps(since),
+            _ if !self.is_held() => WorkerActivity::NoThread,
+            (Some(since), _) => WorkerActivity::Asleep(since),
             (None, None) => self.polled_block_on().unwrap_or(WorkerActivity::Searching),
-            (None, Some((cell, since))) => WorkerActivity::Polls(
+            (None, Some((cell, since))) => WorkerActivity::Polling(
                 cell.addr().get(),
                 since.map(|since| now.saturating_sub(since)),
             ),

@@ -38,7 +38,7 @@ const MAX_FINGERPRINTS: usize = 256;
 const FEWEST_POLLS: u32 = 50;
 
 /// Poll counters wrap at this value.
-const COUNTED: u32 = u32::MAX >> 1;
+const COUNTER_MASK: u32 = u32::MAX >> 1;
 
 /// A task that spins.
 pub(crate) struct Spin {
@@ -57,9 +57,9 @@ struct WatchedTask {
     thread: i32,
     times: CpuTimes,
     /// An upper bound of its threads' CPU time while it was watched.
-    had: Duration,
+    cpu_time: Duration,
     /// The time for which its threads are known to have been starved while it was watched.
-    delayed: Duration,
+    starved_time: Duration,
     /// Whether it was seen to yield on purpose.
     yields: bool,
     /// The number of polls at the last sample.
@@ -72,7 +72,7 @@ struct WatchedTask {
 impl WatchedTask {
     /// Adds the fingerprint of its future, if it was polled often since the last one.
     fn add_fingerprint(&mut self, sample: &PollSample) {
-        let polls = sample.polls.wrapping_sub(self.last_polls) & COUNTED;
+        let polls = sample.polls.wrapping_sub(self.last_polls) & COUNTER_MASK;
         if polls < FEWEST_POLLS || self.fingerprinted >= MAX_FINGERPRINTS {
             return;
         }
@@ -93,12 +93,12 @@ impl WatchedTask {
     /// Adds the times of its thread since the last sample.
     fn add_times(&mut self, sample: &PollSample, now: Duration) {
         if sample.thread == self.thread {
-            self.had += sample.times.cpu.saturating_sub(self.times.cpu);
-            self.delayed += sample.times.queued.saturating_sub(self.times.queued);
+            self.cpu_time += sample.times.cpu.saturating_sub(self.times.cpu);
+            self.starved_time += sample.times.queued.saturating_sub(self.times.queued);
         } else {
             // Another thread has polled the task since an unknown time. Its CPU time was at most the
             // whole interval.
-            self.had += now.saturating_sub(self.last);
+            self.cpu_time += now.saturating_sub(self.last);
         }
         (self.thread, self.times) = (sample.thread, sample.times);
     }
@@ -184,8 +184,8 @@ impl SpinDetector {
             busy,
             thread,
             times,
-            had: Duration::ZERO,
-            delayed: Duration::ZERO,
+            cpu_time: Duration::ZERO,
+            starved_time: Duration::ZERO,
             yields: false,
             last_polls: polls,
             fingerprints: Vec::new(),
@@ -197,13 +197,13 @@ impl SpinDetector {
         seen.yields |= yields;
         seen.add_fingerprint(sample);
         let within = now.saturating_sub(seen.first);
-        let with_cpu = within.saturating_sub(seen.delayed);
+        let with_cpu = within.saturating_sub(seen.starved_time);
         if with_cpu < window {
             return None;
         }
-        let since = |count: u32, seen: u32| count.wrapping_sub(seen) & COUNTED;
+        let since = |count: u32, seen: u32| count.wrapping_sub(seen) & COUNTER_MASK;
         let (polls, wakes) = (since(polls, seen.polls), since(wakes, seen.wakes));
-        let works = busy.saturating_sub(seen.busy).min(seen.had) > WORK * polls;
+        let works = busy.saturating_sub(seen.busy).min(seen.cpu_time) > WORK * polls;
         let spins = !seen.yields
             && !works
             && seen.repeats_states()
@@ -216,7 +216,7 @@ impl SpinDetector {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{COUNTED, PollSample, SpinDetector, WORK};
+    use super::{COUNTER_MASK, PollSample, SpinDetector, WORK};
     use crate::sys::thread_state::CpuTimes;
     use std::time::Duration;
 
@@ -251,25 +251,25 @@ mod tests {
             let mut spinners = SpinDetector::new();
             (0..=2000).any(|tick| {
                 let (now, polls) = (Duration::from_millis(10) * tick, self.per_second / 100 * tick);
-                let had = now * self.cpu_percent as u32 / 100;
-                let look = PollSample {
+                let cpu_time = now * self.cpu_percent as u32 / 100;
+                let sample = PollSample {
                     id: 1,
-                    polls: self.first.wrapping_add(polls) & COUNTED,
+                    polls: self.first.wrapping_add(polls) & COUNTER_MASK,
                     wakes: self.first.wrapping_add(self.wakes_per_second / 100 * tick),
                     busy: Duration::from_nanos(self.poll_ns * u64::from(polls)),
                     thread: 1,
-                    times: CpuTimes { cpu: had, queued: now - had },
+                    times: CpuTimes { cpu: cpu_time, queued: now - cpu_time },
                     yields: false,
                     fingerprint: Box::new(move || Some(u64::from(tick % self.states))),
                 };
-                spinners.add(&look, now).is_some()
+                spinners.add(&sample, now).is_some()
             })
         }
     }
 
     #[test]
-    fn counts_that_begin_anew_are_no_spinning() {
-        for first in [0, COUNTED - 500] {
+    fn reset_counters_are_not_spinning() {
+        for first in [0, COUNTER_MASK - 500] {
             let from = Polled { first, ..SPINNER };
             assert!(from.spins(), "from {first}");
             let seldom = Polled { per_second: 1_000, wakes_per_second: 1_000, ..from };
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn who_works_in_every_poll_does_not_spin() {
+    fn a_task_that_works_in_every_poll_does_not_spin() {
         let limit = WORK.as_nanos() as u64;
         assert!(Polled { per_second: 200_000, poll_ns: limit / 2, ..SPINNER }.spins());
         assert!(!Polled { per_second: 200_000, poll_ns: limit * 2, ..SPINNER }.spins());

@@ -9,7 +9,7 @@
 //!   the visit. A deadlock scan in the visit of another runtime may refer to this one as well, as one
 //!   of its peers. The shutdown waits for such scans too (PEER-1 in `runtime::registry`).
 
-use super::delayed_visit::{DelayedVisit, Found, NextVisit};
+use super::delayed_visit::{DelayedVisit, NextVisit, VisitOutcome};
 use super::local_drivers::LocalDriver;
 use super::scan_schedule::{ProgressSnapshot, ScanSchedule};
 use super::spin_detector::SpinDetector;
@@ -106,7 +106,7 @@ pub(crate) struct Observations {
 }
 
 /// The watchdog's record of a target between two visits.
-struct Notes {
+struct VisitState {
     observations: Observations,
     schedule: ScanSchedule,
     /// When the next visit is due; `None`: when the target is woken.
@@ -117,7 +117,7 @@ struct Notes {
     pollers: usize,
 }
 
-impl Notes {
+impl VisitState {
     fn new(now: Instant) -> Self {
         let observations = Observations {
             spin_detector: SpinDetector::new(),
@@ -162,14 +162,14 @@ pub(crate) struct WatchTarget {
 
 struct State {
     /// Made by the first visit, and taken out during each.
-    notes: Option<Box<Notes>>,
+    visit_state: Option<Box<VisitState>>,
     visitor: Option<ThreadId>,
     is_closed: bool,
 }
 
 impl WatchTarget {
     pub(crate) fn new(subject: Weak<dyn Subject>) -> Self {
-        let state = Mutex::new(State { notes: None, visitor: None, is_closed: false });
+        let state = Mutex::new(State { visit_state: None, visitor: None, is_closed: false });
         Self { subject, state, delayed: Mutex::new(None), visit_ended: Condvar::new() }
     }
 
@@ -224,7 +224,7 @@ impl WatchTarget {
                 }
             };
         }
-        state.notes = None;
+        state.visit_state = None;
     }
 
     /// Begins a visit, unless the target is closed or another thread visits it.
@@ -236,8 +236,9 @@ impl WatchTarget {
             return None;
         }
         state.visitor = Some(thread::current().id());
-        let notes = state.notes.take().unwrap_or_else(|| Box::new(Notes::new(real_time::now())));
-        Some(Visit { target: self, notes: Some(notes) })
+        let visit_state =
+            state.visit_state.take().unwrap_or_else(|| Box::new(VisitState::new(real_time::now())));
+        Some(Visit { target: self, visit_state: Some(visit_state) })
     }
 
     fn scheduler(&self) -> Option<Arc<dyn Watched>> {
@@ -250,31 +251,31 @@ impl WatchTarget {
         let Some(mut visit) = self.begin_visit() else { return Next::default() };
         // Dropped before the visit ends (WATCH-1).
         let Some(scheduler) = self.scheduler() else { return self.unlist() };
-        let (scheduler, notes) = (&*scheduler, visit.notes());
+        let (scheduler, visit_state) = (&*scheduler, visit.visit_state());
         let base = scheduler.base();
         if base.is_closing() {
             return self.unlist();
         }
-        let was_woken = notes.is_asleep && !base.gate.is_asleep();
+        let was_woken = visit_state.is_asleep && !base.gate.is_asleep();
         let is_over = |due_at: Option<Instant>| due_at.is_some_and(|due_at| now >= due_at);
-        let is_due = is_over(notes.due_at) || is_over(self.delayed_until());
-        if is_due || was_woken || (serves_pollers && notes.pollers > 0) {
+        let is_due = is_over(visit_state.due_at) || is_over(self.delayed_until());
+        if is_due || was_woken || (serves_pollers && visit_state.pollers > 0) {
             if was_woken {
-                notes.schedule.restart(now);
+                visit_state.schedule.restart(now);
             }
             *self.lock_delayed() = None;
             let mut next = NextVisit { after: Some(RETRY_AFTER), delayed: None };
-            in_context(scheduler, || next = look_at(scheduler, notes, now));
-            notes.due_at = next.after.map(|after| real_time::now() + after);
+            in_context(scheduler, || next = observe_and_scan(scheduler, visit_state, now));
+            visit_state.due_at = next.after.map(|after| real_time::now() + after);
             *self.lock_delayed() = next.delayed;
             let ask_after = next.delayed.map(|visit| visit.ask_after());
             base.gate
                 .set_ask_after(ClockNs::from_elapsed(base.config.env.clock.elapsed()), ask_after);
-            if notes.is_asleep && next.after.is_none() && notes.pollers == 0 {
+            if visit_state.is_asleep && next.after.is_none() && visit_state.pollers == 0 {
                 self.unlist_if_asleep(base);
             }
         }
-        notes.next()
+        visit_state.next()
     }
 
     /// Parks the watchdog in a poller of this runtime that needs a thread. Returns how many events
@@ -283,13 +284,13 @@ impl WatchTarget {
         let Some(mut visit) = self.begin_visit() else { return 0 };
         // Dropped before the visit ends (WATCH-1).
         let Some(scheduler) = self.scheduler() else { return 0 };
-        let (scheduler, notes) = (&*scheduler, visit.notes());
+        let (scheduler, visit_state) = (&*scheduler, visit.visit_state());
         let mut events = 0;
         in_context(scheduler, || {
             let served = scheduler.wait_in_poller(parker, limit);
             events = served.events;
             if served.needs_visit {
-                notes.due_at = Some(real_time::now());
+                visit_state.due_at = Some(real_time::now());
             }
         });
         events
@@ -316,12 +317,12 @@ impl WatchTarget {
 /// A visit of a target: the time in which the visiting thread may refer to its scheduler (WATCH-1).
 struct Visit<'a> {
     target: &'a WatchTarget,
-    notes: Option<Box<Notes>>,
+    visit_state: Option<Box<VisitState>>,
 }
 
 impl Visit<'_> {
-    fn notes(&mut self) -> &mut Notes {
-        self.notes.as_mut().expect("there until the visit ends")
+    fn visit_state(&mut self) -> &mut VisitState {
+        self.visit_state.as_mut().expect("there until the visit ends")
     }
 }
 
@@ -332,7 +333,7 @@ impl Drop for Visit<'_> {
         if state.is_closed {
             self.target.visit_ended.notify_all();
         } else {
-            state.notes = self.notes.take();
+            state.visit_state = self.visit_state.take();
         }
     }
 }
@@ -352,41 +353,45 @@ fn in_context(scheduler: &dyn Watched, mut visit: impl FnMut()) {
 }
 
 /// Observes a scheduler, and scans it if a scan is due. Returns the next visit.
-fn look_at(scheduler: &dyn Watched, notes: &mut Notes, now: Instant) -> NextVisit {
+fn observe_and_scan(
+    scheduler: &dyn Watched,
+    visit_state: &mut VisitState,
+    now: Instant,
+) -> NextVisit {
     let gate = &scheduler.base().gate;
-    let tick = scheduler.observe(&mut notes.observations);
+    let tick = scheduler.observe(&mut visit_state.observations);
     // Read before the timers of lost workers: a thread that registers one later counts as progress.
     // Read before `is_idle`: a worker that wakes up later changes it.
     let progress = ProgressSnapshot::of(scheduler);
     // A thread that finds a futile loop later counts it as progress.
     scheduler.base().config.hooks.report_futile_loops();
     let lost_timer = scheduler.serve_lost_workers();
-    notes.schedule.update(now, progress, scheduler.is_idle());
-    if notes.schedule.is_due(now) {
-        scan(scheduler, &mut notes.schedule, now);
+    visit_state.schedule.update(now, progress, scheduler.is_idle());
+    if visit_state.schedule.is_due(now) {
+        scan(scheduler, &mut visit_state.schedule, now);
     }
-    let scanned = notes.schedule.scanned();
+    let scanned = visit_state.schedule.scanned();
     let is_scanned = scanned.is_some();
-    notes.is_asleep =
+    visit_state.is_asleep =
         scanned.is_some_and(|(progress, polls)| try_sleep(scheduler, progress, polls));
-    if !notes.is_asleep {
+    if !visit_state.is_asleep {
         gate.wake();
         if is_scanned {
-            notes.schedule.restart(now);
+            visit_state.schedule.restart(now);
         }
     }
     // After that: a thread that loses a worker or registers a source later wakes the gate.
-    notes.pollers = scheduler.unserved_pollers();
-    let may_delay = || notes.pollers == 0 && scheduler.are_all_parked();
-    let found = match if_parked(real_time::now, may_delay) {
-        _ if notes.is_asleep => Found::Asleep,
-        Some(parked_at) => Found::AllParked { parked_at },
-        None => Found::AtWork,
+    visit_state.pollers = scheduler.unserved_pollers();
+    let may_delay = || visit_state.pollers == 0 && scheduler.are_all_parked();
+    let outcome = match if_parked(real_time::now, may_delay) {
+        _ if visit_state.is_asleep => VisitOutcome::Asleep,
+        Some(parked_at) => VisitOutcome::AllParked { parked_at },
+        None => VisitOutcome::AtWork,
     };
     let report_after = scheduler.base().config.report_blocked_after;
-    let mut next = NextVisit::new(found, tick, notes.schedule.next_in(now), report_after);
+    let mut next = NextVisit::new(outcome, tick, visit_state.schedule.next_in(now), report_after);
     // The poll of a thread outside of the scheduler may turn out to be long.
-    let is_open = notes.observations.has_open_local_poll();
+    let is_open = visit_state.observations.has_open_local_poll();
     next.after = earlier(next.after, is_open.then_some(tick));
     next.after = earlier(next.after, lost_timer);
     next

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
 /// The maximum number of findings written.
-const MOST: usize = 6;
+const MAX_FINDINGS: usize = 6;
 /// The maximum number of waits of a deadlock written.
 const MOST_EDGES: usize = 4;
 
@@ -48,10 +48,10 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, dump: &Dump) -> fmt::Result {
     }
     lines.extend(orphans(dump));
     lines.extend(blocked(dump));
-    for line in lines.iter().take(MOST) {
+    for line in lines.iter().take(MAX_FINDINGS) {
         writeln!(f, "  FOUND {line}")?;
     }
-    if let Some(more) = lines.len().checked_sub(MOST).filter(|more| *more > 0) {
+    if let Some(more) = lines.len().checked_sub(MAX_FINDINGS).filter(|more| *more > 0) {
         writeln!(f, "  FOUND {} more", Count(more as u64, "bug"))?;
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! The short form of a large dump: one entry for all tasks with the same spawn site and waits.
 //!
-//! Odd tasks are listed individually, before the groups. A task is odd if it runs or is part of a
-//! finding. It is also odd if it waits at another site than most tasks that were spawned at its
-//! site.
+//! Outliers are listed individually, before the groups. A task is an outlier if it runs or is part of
+//! a finding. It is also an outlier if it waits at another site than most tasks that were spawned at
+//! its site.
 
 use super::text::{Count, Short, write_holders, write_task};
 use super::{Dump, TaskDump, TaskState, WaitDump};
@@ -13,15 +13,15 @@ use std::panic::Location;
 use std::time::Duration;
 
 /// A dump of at most this many tasks lists each task.
-pub(super) const SMALL: usize = 20;
-/// The maximum number of odd tasks listed.
-const MOST_ODD: usize = 6;
+pub(super) const MAX_UNGROUPED: usize = 20;
+/// The maximum number of outliers listed.
+const MAX_OUTLIERS: usize = 6;
 /// No further group is written after this number of lines.
-const MOST_GROUP_LINES: usize = 24;
+const MAX_GROUP_LINES: usize = 24;
 /// Tasks of a smaller group are listed individually, without a line for the group.
-const SMALLEST_GROUP: usize = 3;
-/// A group is rare, and its tasks odd, if its spawn site has at least this multiple of other tasks.
-const ODD_RATIO: usize = 10;
+const MIN_GROUP: usize = 3;
+/// A group is rare, and its tasks are outliers, if its spawn site has at least this multiple of other tasks.
+const OUTLIER_RATIO: usize = 10;
 
 type Site = &'static Location<'static>;
 
@@ -50,15 +50,15 @@ struct Group<'a> {
 }
 
 /// A task that is listed individually, with the reason if its own line does not show it.
-struct Odd<'a> {
+struct Outlier<'a> {
     task: &'a TaskDump,
     why: Option<String>,
 }
 
-/// The tasks of a dump: the futures of `block_on`, the odd tasks, and the groups, largest first.
+/// The tasks of a dump: the futures of `block_on`, the outliers, and the groups, largest first.
 pub(super) struct Summary<'a> {
     block_ons: Vec<&'a TaskDump>,
-    odd: Vec<Odd<'a>>,
+    outliers: Vec<Outlier<'a>>,
     groups: Vec<Group<'a>>,
 }
 
@@ -73,14 +73,14 @@ impl<'a> Summary<'a> {
             groups.entry(Key::of(task)).or_default().push(task);
         }
         let found = dump.tasks_of_findings();
-        let (mut odd, mut kept) = (Vec::new(), Vec::new());
+        let (mut outliers, mut kept) = (Vec::new(), Vec::new());
         for (key, mut tasks) in groups {
             sort_by_key(&mut tasks, |task| std::cmp::Reverse(task.age()));
             let others = at_site[&key.spawned_at] - tasks.len();
-            let is_rare = tasks.len() < SMALLEST_GROUP && others >= ODD_RATIO * tasks.len();
-            tasks.retain(|task| match why_odd(task, is_rare.then_some(others), &found) {
+            let is_rare = tasks.len() < MIN_GROUP && others >= OUTLIER_RATIO * tasks.len();
+            tasks.retain(|task| match outlier_reason(task, is_rare.then_some(others), &found) {
                 Some(why) => {
-                    odd.push(Odd { task, why });
+                    outliers.push(Outlier { task, why });
                     false
                 }
                 None => true,
@@ -90,24 +90,24 @@ impl<'a> Summary<'a> {
             }
         }
         sort_by_key(&mut kept, |group| std::cmp::Reverse(group.tasks.len()));
-        sort_by_key(&mut odd, |odd| (odd.why.is_none(), odd.task.info().id));
-        Self { block_ons, odd, groups: kept }
+        sort_by_key(&mut outliers, |outlier| (outlier.why.is_none(), outlier.task.info().id));
+        Self { block_ons, outliers, groups: kept }
     }
 
     pub(super) fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for task in &self.block_ons {
             write_task(f, "  ", task)?;
         }
-        for Odd { task, why } in self.odd.iter().take(MOST_ODD) {
+        for Outlier { task, why } in self.outliers.iter().take(MAX_OUTLIERS) {
             write_task(f, "  ", task)?;
             if let Some(why) = why {
                 writeln!(f, "      {why}")?;
             }
         }
-        let mut left_out: usize = self.odd.len().saturating_sub(MOST_ODD);
+        let mut left_out: usize = self.outliers.len().saturating_sub(MAX_OUTLIERS);
         let mut lines = 0;
         for group in &self.groups {
-            if lines >= MOST_GROUP_LINES {
+            if lines >= MAX_GROUP_LINES {
                 left_out += group.tasks.len();
                 continue;
             }
@@ -123,10 +123,14 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// Returns `Some` for an odd task, with the reason if the task's own line does not show it.
+/// Returns `Some` for an outlier, with the reason if the task's own line does not show it.
 ///
 /// For a task of a rare group, `rare` is the number of other tasks of the same spawn site.
-fn why_odd(task: &TaskDump, rare: Option<usize>, found: &BTreeSet<u64>) -> Option<Option<String>> {
+fn outlier_reason(
+    task: &TaskDump,
+    rare: Option<usize>,
+    found: &BTreeSet<u64>,
+) -> Option<Option<String>> {
     if found.contains(&task.info().id) {
         return Some(Some("it is part of a finding above".to_owned()));
     }
@@ -142,7 +146,7 @@ impl Group<'_> {
         let (Some(oldest), Some(newest)) = (self.tasks.first(), self.tasks.last()) else {
             return Ok(());
         };
-        if self.tasks.len() < SMALLEST_GROUP {
+        if self.tasks.len() < MIN_GROUP {
             return self.tasks.iter().try_for_each(|task| write_task(f, "  ", task));
         }
         let polls: u64 = self.tasks.iter().map(|task| u64::from(task.polls())).sum();

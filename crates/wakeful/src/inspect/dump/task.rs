@@ -147,7 +147,7 @@ impl TaskDump {
         let header = task.header();
         let state = task.state();
         let cell = task.cell().addr().get();
-        let polls_it = |worker: &WorkerSnapshot| matches!(worker.doing, WorkerActivity::Polls(it, _) if it == cell);
+        let polls_it = |worker: &WorkerSnapshot| matches!(worker.doing, WorkerActivity::Polling(it, _) if it == cell);
         let worker = workers.iter().position(polls_it);
         let is_closure = state.has(BLOCKING);
         let runs = worker.is_some() || is_closure || off_workers.contains(&cell);

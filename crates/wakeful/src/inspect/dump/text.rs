@@ -66,7 +66,7 @@ fn is_full_by_environment() -> bool {
 
 impl fmt::Display for Dump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.tasks.len() <= groups::SMALL || is_full_by_environment() {
+        if self.tasks.len() <= groups::MAX_UNGROUPED || is_full_by_environment() {
             return self.full().fmt(f);
         }
         write_head(f, self)?;

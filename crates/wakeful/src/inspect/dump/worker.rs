@@ -91,15 +91,15 @@ impl WorkerDump {
     ) -> Self {
         let info = |task: Option<&TaskDump>| task.map(|task| task.info().clone());
         let (state, task, duration) = match snapshot.doing {
-            WorkerActivity::Nothing => (WorkerState::NotStarted, None, None),
-            WorkerActivity::Sleeps(since) => {
+            WorkerActivity::NoThread => (WorkerState::NotStarted, None, None),
+            WorkerActivity::Asleep(since) => {
                 (WorkerState::Asleep, None, Some(now.saturating_sub(since)))
             }
             WorkerActivity::Searching => (WorkerState::Searching, None, None),
-            WorkerActivity::Polls(cell, duration) => {
+            WorkerActivity::Polling(cell, duration) => {
                 (WorkerState::Polling, info(tasks.iter().find(|task| task.cell == cell)), duration)
             }
-            WorkerActivity::PollsBlockOn(block_on, _) => {
+            WorkerActivity::PollingBlockOn(block_on, _) => {
                 let block_on = tasks.iter().find(|task| task.info().id == block_on);
                 (WorkerState::Polling, info(block_on), None)
             }

@@ -12,7 +12,7 @@ use std::panic::Location;
 use std::time::Duration;
 
 /// The minimum number of tasks of a watched site.
-const MANY: usize = 1000;
+const MIN_TASKS: usize = 1000;
 /// The minimum number of samples in which the number of tasks has grown.
 const MIN_RISES: u32 = 3;
 /// The minimum length of a watch, in intervals between two samples.
@@ -21,7 +21,7 @@ const MIN_SAMPLES: u32 = 3;
 ///
 /// One in this many tasks that the watch began with may have run, and one in this many living tasks
 /// may wait for a descriptor.
-const EXCEPTION: usize = 20;
+const EXCEPTION_RATIO: usize = 20;
 
 /// The tasks of one site in one walk.
 #[derive(Clone, Copy, Default)]
@@ -57,8 +57,8 @@ impl SiteWatch {
     /// Adds a sample. Returns whether the number of tasks only grows.
     fn add(&mut self, count: SiteCount, now: Duration, spacing: Duration) -> bool {
         let has_run = self.alive.saturating_sub(count.unmoved);
-        let have_run = has_run * EXCEPTION > self.alive;
-        let are_connections = count.for_descriptors * EXCEPTION > count.alive;
+        let have_run = has_run * EXCEPTION_RATIO > self.alive;
+        let are_connections = count.for_descriptors * EXCEPTION_RATIO > count.alive;
         if have_run || are_connections || count.alive < self.last_alive {
             *self = Self::new(now, count.alive, self.reported_alive);
             return false;
@@ -89,7 +89,7 @@ impl Growth {
         spacing: Duration,
         audience: Audience,
     ) -> Vec<GrowingTasks> {
-        let is_many = |count: &SiteCount| count.alive >= MANY;
+        let is_many = |count: &SiteCount| count.alive >= MIN_TASKS;
         self.0.retain(|site, _| sites.get(site).is_some_and(is_many));
         let mut growing = Vec::new();
         for (spawned_at, count) in sites.into_iter().filter(|(_, count)| is_many(count)) {

@@ -12,7 +12,7 @@
 //! diagram
 //!   Walk::take() ──► Findings::observe() ──► note() each situation ──► due: report it once
 //!   (all tasks)          ▲                          │ not due
-//!                        └──── look_again() ────────┘
+//!                        └─ schedule_recheck() ─────┘
 //! ```
 //!
 //! - [`walk`]: one walk over all tasks collects the candidates.
@@ -118,7 +118,7 @@ pub(crate) struct Observed {
 }
 
 impl Observed {
-    fn look_again(&mut self, after: Duration) {
+    fn schedule_recheck(&mut self, after: Duration) {
         self.again_after = Some(self.again_after.map_or(after, |other| other.min(after)));
     }
 }
@@ -186,7 +186,7 @@ impl Findings {
                 Some(Report::Stalled(Stalled::new(group.oldest.wait, cause, group.others)))
             });
             if is_put_off {
-                round.observed.look_again(patience);
+                round.observed.schedule_recheck(patience);
             }
         }
     }
@@ -229,7 +229,7 @@ impl Findings {
                 Some(Report::SlowHolder(slow))
             });
             if is_put_off {
-                round.observed.look_again(after);
+                round.observed.schedule_recheck(after);
             }
         }
     }
@@ -260,7 +260,7 @@ impl Round {
         let is_new = !lasting.is_reported || self.audience == Audience::Diagnose;
         if lasted < patience {
             if !lasting.is_reported {
-                self.observed.look_again(patience - lasted);
+                self.observed.schedule_recheck(patience - lasted);
             }
         } else if is_new && let Some(report) = make_report(lasted) {
             lasting.is_reported |= self.audience == Audience::Hook;

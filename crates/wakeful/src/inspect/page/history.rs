@@ -239,7 +239,7 @@ impl RuntimeHistory {
 fn busy_share(now: &WorkerSnapshot, then: &WorkerSnapshot, passed: f64) -> f64 {
     // A poll of a `block_on` future is counted when it ends. This poll has lasted since the last
     // sample.
-    if matches!(now.doing, WorkerActivity::PollsBlockOn(..)) && now.doing == then.doing {
+    if matches!(now.doing, WorkerActivity::PollingBlockOn(..)) && now.doing == then.doing {
         return 1.0;
     }
     let total = |worker: &WorkerSnapshot| worker.busy + worker.in_block_on;

@@ -44,7 +44,7 @@ impl Cycle {
     }
 
     /// Returns whether the cycle is one task that waits for itself.
-    fn is_of_one_task(&self) -> bool {
+    fn is_self_cycle(&self) -> bool {
         self.tasks().count() == 1
     }
 
@@ -101,24 +101,24 @@ impl Cycle {
     }
 
     /// Returns whether all tasks wait for the same resource.
-    fn is_of_one_resource(&self) -> bool {
+    fn has_single_resource(&self) -> bool {
         self.edges.iter().all(|edge| edge.resource_id == self.edges[0].resource_id)
     }
 
     /// Returns whether all waits are joins, or closures that wait for a pool thread.
-    fn is_of_pool_alone(&self) -> bool {
+    fn is_pool_only(&self) -> bool {
         let kinds = [WaitKind::Join, WaitKind::BlockOn, WaitKind::PoolThread];
         self.has(WaitKind::PoolThread) && self.edges.iter().all(|it| kinds.contains(&it.wait))
     }
 
     /// Writes the reasons, and what could end the cycle.
     fn write_why(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (they, one) = match self.is_of_one_task() {
+        let (they, one) = match self.is_self_cycle() {
             true => ("it", "the task"),
             false => ("they", "one of them"),
         };
         match self.basis {
-            Basis::OnlyJoins if self.is_of_one_task() => f.write_str(
+            Basis::OnlyJoins if self.is_self_cycle() => f.write_str(
                 "  why: the task only joins itself, so it can never run again unless it is aborted.\n",
             ),
             Basis::OnlyJoins => writeln!(
@@ -130,7 +130,7 @@ impl Cycle {
                 "  why: no code of this process can run: everything waits, there is no timer, no descriptor, no \
                  closure that can go on, and no other thread. So {they} can never run again unless {one} is aborted."
             ),
-            Basis::Acquisition if self.is_of_pool_alone() => {
+            Basis::Acquisition if self.is_pool_only() => {
                 writeln!(f, "  why: each task or closure waits for the next alone.")?;
                 writeln!(f, "  assumes: no other closure of the blocking pool ends.")?;
                 writeln!(f, "  ends if: a closure of the pool ends, or {one} is aborted.")
@@ -160,7 +160,7 @@ impl Cycle {
     /// Returns the clause that says where the tasks' wakers are queued.
     fn queued(&self) -> &'static str {
         let has_one_wait = self.tasks().all(|edges| edges.len() == 1);
-        match (self.is_of_one_task(), has_one_wait) {
+        match (self.is_self_cycle(), has_one_wait) {
             (true, true) => "the task's only waker is queued at the resource that it waits for",
             (true, false) => "each waker of the task is queued at a resource that it waits for",
             (false, true) => {
@@ -193,7 +193,7 @@ impl Cycle {
     /// Returns the text after `fix: `.
     fn fix(&self) -> &'static str {
         let all_for = |kind| self.edges.iter().all(|edge| edge.is_for(kind));
-        let is_alone = self.is_of_one_task();
+        let is_alone = self.is_self_cycle();
         match () {
             () if all_for(WaitKind::MpscSend) => {
                 "give the channels enough capacity, or receive while sending."
@@ -219,7 +219,7 @@ impl Cycle {
                 "drop the first guard or permit before waiting again, for example by ending its block. Another \
                  future of the same task may hold it."
             }
-            () if all_for(WaitKind::Semaphore) && self.is_of_one_resource() => {
+            () if all_for(WaitKind::Semaphore) && self.has_single_resource() => {
                 "acquire all permits that a task needs in one call (acquire_many), or release the first one before \
                  waiting for the next."
             }
@@ -231,7 +231,7 @@ impl Cycle {
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_alone = self.is_of_one_task();
+        let is_alone = self.is_self_cycle();
         let indent = if is_alone { "    " } else { "      " };
         for edges in self.tasks() {
             if !is_alone {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The maximum number of reports kept.
-const MOST: usize = 16;
+const MAX_REPORTS: usize = 16;
 const KEPT_FOR: Duration = Duration::from_secs(60);
 
 /// Reports and their delivery times on the runtime's clock, the oldest first.
@@ -34,7 +34,7 @@ impl RecentReports {
             return;
         }
         let mut reports = ignore_poison(self.reports.lock());
-        let oldest = (reports.len() == MOST).then(|| reports.pop_front());
+        let oldest = (reports.len() == MAX_REPORTS).then(|| reports.pop_front());
         reports.push_back((now, report.clone()));
         drop(reports);
         // Outside the lock: dropping the data of the report's tasks runs user code.

@@ -268,12 +268,12 @@ mod tests {
     #[cfg(all(target_env = "gnu", not(miri)))]
     fn the_stack_of_a_waiting_thread_names_its_functions() {
         let (release, released) = mpsc::channel::<()>();
-        let (tell, told) = mpsc::channel();
+        let (tx, rx) = mpsc::channel();
         let thread = thread::spawn(move || {
-            tell.send(backtrace::current_tid()).unwrap();
+            tx.send(backtrace::current_tid()).unwrap();
             waits_in_here(&released);
         });
-        let number = told.recv().unwrap();
+        let number = rx.recv().unwrap();
         // The thread has sent its id and may not have reached the function yet.
         let stack = loop {
             let stack = stack_of(number);

@@ -290,12 +290,12 @@ mod tests {
             return eprintln!("the kernel does not show system calls: not tested");
         }
         let (near, far) = UnixStream::pair().unwrap();
-        let (tell, told) = mpsc::channel();
+        let (tx, rx) = mpsc::channel();
         let waiter = thread::spawn(move || {
-            tell.send(current_tid()).unwrap();
+            tx.send(current_tid()).unwrap();
             waits_in_poll(&near)
         });
-        let number = told.recv().unwrap();
+        let number = rx.recv().unwrap();
         let is_known = |name: &str| name.ends_with("waits_in_poll");
         // The thread has sent its id and may not have reached the call yet.
         let functions = loop {

@@ -221,20 +221,20 @@ impl Graph {
     /// If a node waits for several resources whose owners are in the cycle, it has a step for each of
     /// them, one after the other.
     pub(super) fn cycles<'a>(&'a self, stuck: &BTreeSet<u64>) -> Vec<Vec<Step<'a>>> {
-        let ways = self.ways_to_cycles(stuck);
+        let on_path = self.nodes_leading_to_cycles(stuck);
         let (mut cycles, mut seen) = (Vec::new(), BTreeSet::new());
-        for &start in &ways {
+        for &start in &on_path {
             let mut path: Vec<Step<'a>> = Vec::new();
             let mut at = start;
             while seen.insert(at) {
-                let Some(step) = self.step(at, &ways) else { break };
+                let Some(step) = self.step(at, &on_path) else { break };
                 path.push(step);
                 at = step.owner.task;
             }
             // The path has met itself: its tail is a cycle, and its head leads to the cycle.
             if let Some(begin) = path.iter().position(|step| step.id == at) {
                 let mut cycle = path.split_off(begin);
-                self.widen(&mut cycle, &ways);
+                self.widen(&mut cycle, &on_path);
                 seen.extend(cycle.iter().map(|step| step.id));
                 cycles.push(self.with_other_waits(cycle));
             }
@@ -247,11 +247,11 @@ impl Graph {
     ///
     /// For example, each of four tasks holds a permit and waits for the permits of all. Two of them
     /// already form a cycle, and none of the four can proceed.
-    fn widen<'a>(&'a self, cycle: &mut Vec<Step<'a>>, ways: &BTreeSet<u64>) {
+    fn widen<'a>(&'a self, cycle: &mut Vec<Step<'a>>, on_path: &BTreeSet<u64>) {
         let mut at = 0;
         while at < cycle.len() {
             let Step { id, edge, owner } = cycle[at];
-            let is_new = |it: &u64| ways.contains(it) && cycle.iter().all(|step| step.id != *it);
+            let is_new = |it: &u64| on_path.contains(it) && cycle.iter().all(|step| step.id != *it);
             let between = edge.all().filter(|it| is_new(&it.task)).find_map(|it| {
                 let next = self.nodes[&it.task].owners().find(|(_, to)| to.task == owner.task);
                 next.map(|(edge, owner)| (it, Step { id: it.task, edge, owner }))
@@ -273,10 +273,10 @@ impl Graph {
             let begin = all.len();
             all.push(*step);
             for edge in &self.nodes[&step.id].edges {
-                let is_told = |told: &Step<'_>| told.edge.wait.target == edge.wait.target;
+                let is_listed = |step: &Step<'_>| step.edge.wait.target == edge.wait.target;
                 let is_in_cycle = |owner: &&Owner| cycle.iter().any(|it| it.id == owner.task);
                 if let Some(owner) = edge.all().find(is_in_cycle)
-                    && !all[begin..].iter().any(is_told)
+                    && !all[begin..].iter().any(is_listed)
                 {
                     all.push(Step { id: step.id, edge, owner });
                 }
@@ -294,8 +294,8 @@ impl Graph {
     }
 
     /// Returns the stuck nodes from which a path leads to a cycle, not only to nodes without a waker.
-    fn ways_to_cycles(&self, stuck: &BTreeSet<u64>) -> BTreeSet<u64> {
-        let mut ways = stuck.clone();
+    fn nodes_leading_to_cycles(&self, stuck: &BTreeSet<u64>) -> BTreeSet<u64> {
+        let mut on_path = stuck.clone();
         let mut steps: BTreeMap<u64, usize> = BTreeMap::new();
         let mut waiters: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         for &id in stuck {
@@ -305,7 +305,7 @@ impl Graph {
         }
         let mut ends: Vec<u64> = stuck.iter().copied().filter(|it| steps[it] == 0).collect();
         while let Some(end) = ends.pop() {
-            ways.remove(&end);
+            on_path.remove(&end);
             for waiter in waiters.remove(&end).into_iter().flatten() {
                 if let Some(steps) = steps.get_mut(&waiter) {
                     *steps -= 1;
@@ -313,12 +313,12 @@ impl Graph {
                 }
             }
         }
-        ways
+        on_path
     }
 
     /// Returns the edge to follow: the first whose owner is another task, or else the first.
-    fn step(&self, id: u64, ways: &BTreeSet<u64>) -> Option<Step<'_>> {
-        let owners = || self.nodes[&id].owners().filter(|(_, owner)| ways.contains(&owner.task));
+    fn step(&self, id: u64, on_path: &BTreeSet<u64>) -> Option<Step<'_>> {
+        let owners = || self.nodes[&id].owners().filter(|(_, owner)| on_path.contains(&owner.task));
         let other = owners().find(|(_, owner)| owner.task != id);
         let (edge, owner) = other.or_else(|| owners().next())?;
         Some(Step { id, edge, owner })

@@ -206,7 +206,7 @@ impl Node {
     /// Returns whether one of the node's resources has given out owned guards or permits.
     ///
     /// They are often sent along with a job, to a task that drops them soon.
-    fn may_get_what_was_moved(&self) -> bool {
+    fn has_movable_guard(&self) -> bool {
         self.edges.iter().any(|edge| edge.may_have_moved)
     }
 
@@ -221,7 +221,7 @@ impl Node {
     pub(super) fn patience_left(&self) -> Duration {
         let is_unnamed = |exit: &Exit| exit.site().is_none();
         let patience = match () {
-            () if self.is_exact() && !self.may_get_what_was_moved() => Duration::ZERO,
+            () if self.is_exact() && !self.has_movable_guard() => Duration::ZERO,
             () if self.exits.iter().any(is_unnamed) => UNKNOWN_PATIENCE,
             () => PATIENCE,
         };

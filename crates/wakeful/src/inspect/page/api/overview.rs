@@ -61,7 +61,7 @@ fn verdict(json: &mut Json, view: &View, history: &History, found: &[Finding<'_>
     let suspected = found.len() - proven().count();
     let s = |count: usize| if count == 1 { "" } else { "s" };
     let (level, text) = match (stuck.len(), proven().count(), suspected) {
-        (0, 0, 0) => ("ok", well(view, history)),
+        (0, 0, 0) => ("ok", all_well_text(view, history)),
         (0, 0, count) => ("warning", format!("{count} thing{} to look at", s(count))),
         (0, count, _) => ("warning", format!("{count} proven finding{}", s(count))),
         (1, ..) => ("stuck", "1 task can never run again".to_owned()),
@@ -73,7 +73,7 @@ fn verdict(json: &mut Json, view: &View, history: &History, found: &[Finding<'_>
     });
 }
 
-fn well(view: &View, history: &History) -> String {
+fn all_well_text(view: &View, history: &History) -> String {
     let tasks: usize = view.runtimes.iter().map(RuntimeView::alive).sum();
     let shares: Vec<f64> =
         view.runtimes.iter().flat_map(|runtime| history.busy_shares(runtime.id())).collect();
