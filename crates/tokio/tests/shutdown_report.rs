@@ -92,7 +92,7 @@ fn check(text: &str) {
         why,
         "  why: a shutdown waits for polls that run and for closures of spawn_blocking that run or are queued."
     );
-    assert!(fix.starts_with("  fix: tell them to end before the shutdown, "), "{text}");
+    assert!(fix.starts_with("  fix: signal them to stop before the shutdown, "), "{text}");
 }
 
 #[test]

@@ -139,7 +139,10 @@ fn a_closure_blocks_on_a_lock_of_the_task_that_awaits_it() {
         assert!(rt.block_on(task).unwrap_err().is_cancelled());
         let report = looks.join().unwrap();
         assert_eq!(kinds(&report), ["JoinHandle", "Mutex::lock", "block_on"], "{report}");
-        assert!(report.to_string().contains("for the future of that block_on"), "{report}");
+        assert!(
+            report.to_string().contains("until the future of that block_on completes"),
+            "{report}"
+        );
     }
 }
 

@@ -115,7 +115,7 @@ fn thirteen_thousand_leaked_tasks_fill_less_than_a_screen() {
         let found = lines_with(&text, "  FOUND ");
         assert_eq!(found.len(), 1, "{text}");
         assert!(found[0].contains("orphan (proven)"), "{text}");
-        assert!(found[0].ends_with("so it is with 4332 other tasks"), "{text}");
+        assert!(found[0].ends_with("the same applies to 4332 other tasks"), "{text}");
         assert!(text.contains("all waiting for a lock (Mutex::lock): #"), "{text}");
         assert_eq!(lines_with(&text, "held by block_on").len(), 1, "{text}");
         assert!(dump.full().to_string().lines().count() > 13_000);

@@ -122,7 +122,7 @@ fn check_text(slow: &SlowShutdown, limit: &str, closure: &Blocked) {
     );
     assert_eq!(
         lines.next().unwrap(),
-        "  fix: tell them to end before the shutdown, with a flag or a closed channel."
+        "  fix: signal them to stop before the shutdown, with a flag or a closed channel."
     );
     assert_eq!(lines.next(), None, "{text}");
 }

@@ -265,13 +265,13 @@ fn main() {
         builder.thread_keep_alive(std::time::Duration::from_millis(1));
         let rt = builder.enable_all().dump_on_signal(true).on_report(hook).build().unwrap();
         let (text, told) = end_after_thread(&rt, told);
-        assert!(text.contains("no threads but those of its runtimes"), "{text}");
+        assert!(text.contains("no threads other than those of its runtimes"), "{text}");
         let text = end_of(&rt);
         assert!(text.contains("can never return") && text.contains("Mutex::lock"), "{text}");
         let of_handle = catch_unwind(AssertUnwindSafe(|| rt.handle().block_on(waits_for_itself())));
         let text =
             *of_handle.expect_err("no other thread could help").downcast::<String>().unwrap();
-        assert!(text.contains("no threads but those of its runtimes"), "{text}");
+        assert!(text.contains("no threads other than those of its runtimes"), "{text}");
         let [first, second] = ends_of_two(&rt);
         let mut texts = vec![end_after_closure(&rt), first, second];
         match rt.handle().runtime_flavor() {

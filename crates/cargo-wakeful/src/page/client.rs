@@ -89,8 +89,12 @@ impl PageUrl {
         let json = serde_json::from_slice::<Value>(body);
         match (status, json) {
             (200, Ok(json)) => Ok(json),
-            (200, Err(error)) => Err(format!("the answer of {} is cut: {error}", self.address())),
-            (401, _) => Err(format!("{} refuses the token: it is of another run", self.address())),
+            (200, Err(error)) => {
+                Err(format!("the answer of {} is truncated: {error}", self.address()))
+            }
+            (401, _) => {
+                Err(format!("{} refuses the token: it belongs to another run", self.address()))
+            }
             (_, json) => {
                 let json = json.unwrap_or_default();
                 let why = crate::top::clean(json["error"].as_str().unwrap_or("no reason given"));

@@ -167,7 +167,7 @@ fn waits(task: &Task, lines: &mut Vec<Line>) {
             });
         }
         if wait.has_other_holders {
-            content.push(Line::plain("and by holders that are not known"));
+            content.push(Line::plain("and by holders that were not recorded"));
         }
         section(lines, heading, content);
     }

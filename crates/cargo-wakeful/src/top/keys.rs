@@ -14,7 +14,7 @@ pub const HELP: &[(&str, &str)] = &[
     ("/", "filter tasks or groups: name, site, kind of wait"),
     ("s", "sort by the next column"),
     ("r", "reverse the order"),
-    ("p, Space", "pause and go on"),
+    ("p, Space", "pause and continue"),
     ("?", "this help"),
     ("q, Ctrl-C", "quit"),
 ];

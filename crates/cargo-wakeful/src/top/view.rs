@@ -153,7 +153,7 @@ fn now(frame: &mut Frame<'_>, area: Rect, state: &mut State) {
     }
     if overview.findings.is_empty() {
         lines.push(
-            Line::from("   none: deadlocks, orphans and blocked workers would be here").dim(),
+            Line::from("   none: deadlocks, orphans and blocked workers would be shown here").dim(),
         );
     }
     for runtime in &overview.runtimes {

@@ -90,7 +90,10 @@ impl Histogram {
     /// ```
     #[track_caller]
     pub fn quantile(&self, fraction: f64) -> Duration {
-        assert!((0.0..=1.0).contains(&fraction), "a quantile is between 0 and 1, not {fraction}");
+        assert!(
+            (0.0..=1.0).contains(&fraction),
+            "a quantile must be between 0 and 1, not {fraction}"
+        );
         if self.count() == 0 {
             return Duration::ZERO; // `max` may still be set: the watchdog records long polls that were not sampled
         }

@@ -115,7 +115,10 @@ pub(crate) enum BucketScale {
 impl BucketScale {
     #[track_caller]
     pub(crate) fn linear(width_ns: u64, buckets: usize) -> Self {
-        assert!(buckets > 0 && width_ns > 0, "a histogram has buckets, and these have a width");
+        assert!(
+            buckets > 0 && width_ns > 0,
+            "a histogram needs at least one bucket of nonzero width"
+        );
         Self::Linear { width_ns, buckets }
     }
 
@@ -124,7 +127,7 @@ impl BucketScale {
     pub(crate) fn doubling(resolution_ns: u64, buckets: usize) -> Self {
         assert!(
             buckets > 0 && resolution_ns > 0,
-            "a histogram has buckets, and these have a width"
+            "a histogram needs at least one bucket of nonzero width"
         );
         Self::Doubling { first_ns: resolution_ns.next_power_of_two(), buckets }
     }
@@ -156,7 +159,11 @@ impl BucketScale {
     #[track_caller]
     pub(crate) fn range_of(self, bucket: usize) -> Range<Duration> {
         let buckets = self.buckets();
-        assert!(bucket < buckets, "there is no bucket {bucket}: they are 0 to {}", buckets - 1);
+        assert!(
+            bucket < buckets,
+            "there is no bucket {bucket}: the buckets are 0 to {}",
+            buckets - 1
+        );
         let start_of = |bucket: usize| match self {
             Self::Linear { width_ns, .. } => width_ns.saturating_mul(bucket as u64),
             Self::Doubling { .. } if bucket == 0 => 0,

@@ -32,7 +32,11 @@ impl ExactHistogram {
     #[track_caller]
     pub(crate) fn count(&self, bucket: usize) -> u64 {
         let buckets = self.counts.len();
-        assert!(bucket < buckets, "there is no bucket {bucket}: they are 0 to {}", buckets - 1);
+        assert!(
+            bucket < buckets,
+            "there is no bucket {bucket}: the buckets are 0 to {}",
+            buckets - 1
+        );
         self.counts[bucket].load(Relaxed)
     }
 }

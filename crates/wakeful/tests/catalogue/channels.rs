@@ -310,7 +310,7 @@ pub fn bugs() -> Vec<Bug> {
             .says("@made")
             .in_a_service()
             .reports("stalled", Suspected)
-            .says("\"collector\" waits for a message, and seems to keep the only sender itself")
+            .says("\"collector\" waits for a message, and seems to keep the only sender alive itself")
             .says("mpsc::Receiver::recv at @waits")
             .says("made        at @made"),
         bug!(a_sender_kept_over_join)
@@ -339,7 +339,7 @@ pub fn bugs() -> Vec<Bug> {
             .says("@sends")
             .in_a_service()
             .reports("stalled", Suspected)
-            .says("\"reducer\" waits for capacity in a channel of 2, whose recv it called last itself")
+            .says("\"reducer\" waits for capacity in a channel of 2, on which it was the last to call recv")
             .says("mpsc::Sender::send at @sends"),
         bug!(reserve_in_a_ring)
             .reports("stuck_block_on", super::PROVEN)
@@ -378,7 +378,7 @@ pub fn bugs() -> Vec<Bug> {
             .says("\"crawler\"")
             .in_a_service()
             .reports("stalled", Suspected)
-            .says("\"crawler\" waits for a message, and seems to keep the only sender itself")
+            .says("\"crawler\" waits for a message, and seems to keep the only sender alive itself")
             .says("mpsc::Receiver::recv at @waits")
             .says("made        at @made"),
         bug!(a_sink_that_is_joined)
@@ -387,7 +387,7 @@ pub fn bugs() -> Vec<Bug> {
             .in_a_service()
             .reports("stalled", Suspected)
             .says("\"sink\" waits for a message")
-            .says("\"manager\", which seems to keep the only sender")
+            .says("\"manager\", which seems to keep the only sender alive")
             .says("mpsc::Receiver::recv at @waits")
             .says("made        at @made"),
         bug!(a_ring_that_was_open)

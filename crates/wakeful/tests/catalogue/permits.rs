@@ -250,7 +250,7 @@ pub fn bugs() -> Vec<Bug> {
             .reports("slow_holder", Suspected)
             .says("4 tasks acquired permits and have released nothing for 3.")
             .says("; 10 tasks wait\n")
-            .says("others      there are more holders, which are not named")
+            .says("others      there are more holders that were not recorded")
             .says("Semaphore::acquire at @wants")
             .says("@has")
             .says("acquire all permits that a task needs in one call")

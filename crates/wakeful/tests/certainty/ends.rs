@@ -51,9 +51,9 @@ fn a_proven_deadlock_ends_a_test() {
         assert!(text.contains("1 failed"), "{test}: {text}");
     };
     for test in ["ends::stuck", "ends::stuck_on_two_threads"] {
-        ends(test, "2", "no threads but those of its runtimes and the test harness");
+        ends(test, "2", "no threads other than those of its runtimes and the test harness");
         // The harness may run it on its main thread.
-        ends(test, "1", "no threads but those of its runtimes");
+        ends(test, "1", "no threads other than those of its runtimes");
     }
     ends("ends::stuck_without_a_waker", "2", "no waker of its future is left");
 }

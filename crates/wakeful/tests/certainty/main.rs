@@ -221,7 +221,7 @@ fn a_handle_that_is_alive_is_named() {
         assert_suspected(&found);
         let text = found[0].to_string();
         assert!(
-            text.contains("or the task is aborted (a handle that can do so is alive)"),
+            text.contains("or the task is aborted (a handle that can abort it is alive)"),
             "{text}"
         );
         twice.abort();

@@ -300,8 +300,7 @@ fn a_channel_that_is_full_by_itself() {
             }
         });
         let found = clock.only().await;
-        let text =
-            "\"reducer\" waits for capacity in a channel of 1, whose recv it called last itself";
+        let text = "\"reducer\" waits for capacity in a channel of 1, on which it was the last to call recv";
         assert!(found.to_string().contains(text), "{found}");
         task.abort();
     });

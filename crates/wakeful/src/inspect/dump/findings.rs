@@ -100,7 +100,7 @@ fn orphans(dump: &Dump) -> Option<String> {
         0 => format!("orphan (proven): {first} {text}"),
         others => {
             let others = Count(others as u64, "other task");
-            format!("orphan (proven): {first} {text}; so it is with {others}")
+            format!("orphan (proven): {first} {text}; the same applies to {others}")
         }
     })
 }

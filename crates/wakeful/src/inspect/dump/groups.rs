@@ -119,7 +119,7 @@ impl<'a> Summary<'a> {
         if left_out > 0 {
             writeln!(f, "  and {} more", Count(left_out as u64, "task"))?;
         }
-        f.write_str("  Each task: WAKEFUL_DUMP=full, Dump::full() or Dump::to_json()\n")
+        f.write_str("  To list every task: WAKEFUL_DUMP=full, Dump::full() or Dump::to_json()\n")
     }
 }
 

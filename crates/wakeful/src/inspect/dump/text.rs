@@ -251,7 +251,7 @@ impl fmt::Display for HolderDump {
         }
         f.write_str(after)?;
         if self.is_unpolled() {
-            f.write_str(", granted to a future that was not polled since")?;
+            f.write_str(", granted to a future that has not been polled since")?;
         }
         Ok(())
     }

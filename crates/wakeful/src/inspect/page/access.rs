@@ -48,7 +48,7 @@ impl Access {
         let token = match token {
             Some(token) if is_token(token) => token.to_owned(),
             Some(_) => {
-                let text = "the token has to be 32 hexadecimal digits, such as `openssl rand -hex 16` prints";
+                let text = "the token must be 32 hexadecimal digits, such as `openssl rand -hex 16` prints";
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
             }
             None => random_token()?,
@@ -127,7 +127,7 @@ impl Access {
             if !has_token || !self.is_own_origin(request) {
                 return Err(Response::error(
                     Status::Forbidden,
-                    "actions come from the page itself: reload it and try again",
+                    "only the page itself can send actions: reload it and try again",
                 ));
             }
         }

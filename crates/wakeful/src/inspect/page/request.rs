@@ -101,7 +101,7 @@ impl Request {
                 .map_err(|_| Refused::BadRequest("a header is not UTF-8"))?;
             let once = |slot: &mut Option<String>| match slot.replace(value.to_owned()) {
                 None => Ok(()),
-                Some(_) => Err(Refused::BadRequest("a header comes twice")),
+                Some(_) => Err(Refused::BadRequest("a header occurs twice")),
             };
             match header.name.to_ascii_lowercase().as_str() {
                 "host" => once(&mut request.host)?,

@@ -413,7 +413,7 @@ impl Server {
             None => assets::find(&request.path, self.access.action()),
         };
         answer.unwrap_or_else(|| {
-            Response::error(Status::NotFound, "nothing is here; docs/PAGE.md lists the paths")
+            Response::error(Status::NotFound, "no such path; docs/PAGE.md lists the paths")
         })
     }
 

@@ -86,7 +86,7 @@ impl fmt::Display for AbortedClosure {
         f.write_str(
             "  why: abort drops a future at its next .await. A closure of spawn_blocking has none, so an abort after \
              its start has no effect.\n  \
-             effect: it keeps a thread of the blocking pool, and a drop of the runtime waits for it.\n  \
+             effect: it occupies a thread of the blocking pool, and a drop of the runtime waits for it.\n  \
              fix: give the closure a flag or a channel, and return when it is set or closed.",
         )
     }

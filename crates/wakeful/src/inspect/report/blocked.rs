@@ -203,7 +203,7 @@ impl fmt::Display for Blocked {
         })?;
         f.write_str(
             "  fix: use the async version of the blocking call (wakeful::time::sleep, wakeful::fs, \
-             wakeful::sync), or move it into wakeful::task::spawn_blocking. If the poll computes, call \
+             wakeful::sync), or move it into wakeful::task::spawn_blocking. If the poll is CPU-bound, call \
              wakeful::task::yield_now().await at intervals.",
         )
     }

@@ -77,7 +77,7 @@ impl Cycle {
         match (has_guards, permits, receivers) {
             _ if self.edges.iter().any(|edge| edge.unpolled) => (
                 "a future",
-                "each future that was granted something is still owned by the task that polled it",
+                "each future that was granted a resource is still owned by the task that polled it",
             ),
             (true, false, false) => {
                 ("a guard", "each guard is still held by the task that acquired it")
@@ -94,7 +94,7 @@ impl Cycle {
                 "the future that computes the value is still owned by the task that polled it",
             ),
             _ => (
-                "one of these",
+                "a guard, permit or receiver",
                 "each guard, permit and receiver is still held by the task that acquired or last used it",
             ),
         }
@@ -128,10 +128,10 @@ impl Cycle {
             Basis::NothingRuns => writeln!(
                 f,
                 "  why: no code of this process can run: everything waits, there is no timer, no descriptor, no \
-                 closure that can go on, and no other thread. So {they} can never run again unless {one} is aborted."
+                 closure that can continue, and no other thread. So {they} can never run again unless {one} is aborted."
             ),
             Basis::Acquisition if self.is_pool_only() => {
-                writeln!(f, "  why: each task or closure waits for the next alone.")?;
+                writeln!(f, "  why: each task or closure waits only for the next.")?;
                 writeln!(f, "  assumes: no other closure of the blocking pool ends.")?;
                 writeln!(f, "  ends if: a closure of the pool ends, or {one} is aborted.")
             }
@@ -150,7 +150,7 @@ impl Cycle {
                 }
                 write!(f, ", or {one} is aborted")?;
                 f.write_str(match self.edges.iter().any(|edge| edge.may_be_aborted) {
-                    true => " (a handle that can do so is alive).\n",
+                    true => " (a handle that can abort it is alive).\n",
                     false => ".\n",
                 })
             }
@@ -455,7 +455,7 @@ impl fmt::Display for Futurelock {
         f.write_str(
             "  likely cause: a select! over `&mut future` took another branch, and that branch waits for the same \
              resource while the future is still queued for it.\n  \
-             fix: drop the future before waiting again (let select! own it), or go on polling it.",
+             fix: drop the future before waiting again (let select! own it), or keep polling it.",
         )
     }
 }

@@ -208,7 +208,7 @@ impl Edge {
                 field(f, indent, "behind", format_args!("{holder}, which waits{at}"))?
             }
             _ if self.unpolled => {
-                let future = format_args!("{holder}, whose future{at} was not polled since");
+                let future = format_args!("{holder}, whose future{at} has not been polled since");
                 field(f, indent, "granted to", future)?;
             }
             WaitKind::Join => field(f, indent, "joins", format_args!("{holder}"))?,
@@ -221,8 +221,8 @@ impl Edge {
                 field(
                     f,
                     indent,
-                    "inside",
-                    format_args!("its poll, for the future of that block_on"),
+                    "blocked",
+                    format_args!("inside its poll, until the future of that block_on completes"),
                 )?;
             }
             WaitKind::MpscSend => {

@@ -171,7 +171,7 @@ impl FutileLoop {
             }
             FutileKind::MpscRecvMany => "leave the loop when recv_many returns 0.",
             FutileKind::MpscTryRecv | FutileKind::OneshotTryRecv | FutileKind::BroadcastTryRecv => {
-                "treat the two errors differently: after Empty ask again later, after the other one leave the loop."
+                "handle the two errors differently: after Empty, try again later; after the other error, leave the loop."
             }
             FutileKind::BroadcastRecv => {
                 "leave the loop at RecvError::Closed; only RecvError::Lagged is worth another call."

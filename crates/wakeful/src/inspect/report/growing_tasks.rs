@@ -154,10 +154,10 @@ impl fmt::Display for GrowingTasks {
         }
         f.write_str(
             "  assumes: the tasks are meant to end. If they are meant to be idle, this is not a bug.\n  \
-             likely cause: each of them waits for something that does not come, or work arrives faster than it \
-             ends.\n  \
+             likely cause: each of them waits for an event that does not happen, or work arrives faster than it \
+             completes.\n  \
              fix: end a task when its peer is gone (time-out, closed channel, abort), and bound the number of tasks \
-             with a Semaphore. Spawn with task::Builder::forever what is meant to wait.",
+             with a Semaphore. Spawn tasks that are meant to wait with task::Builder::forever.",
         )
     }
 }

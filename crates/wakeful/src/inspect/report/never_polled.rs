@@ -101,7 +101,7 @@ impl fmt::Display for NeverPolled {
         };
         writeln!(
             f,
-            "never polled (suspected): {tasks} {was} dropped at shutdown without having run once"
+            "never polled (suspected): {tasks} {was} dropped at shutdown without ever being polled"
         )?;
         for (site, count) in self.sites.iter().take(SHOWN) {
             let count = if *count == 1 { String::new() } else { format!(" ({count} tasks)") };

@@ -200,7 +200,7 @@ impl fmt::Display for Orphan {
                 }
                 field(f, "    ", "last wait", text)?;
             }
-            None => field(f, "    ", "last wait", "in no future of wakeful's own")?,
+            None => field(f, "    ", "last wait", "in a future that is not wakeful's own")?,
         }
         f.write_str(
             "  likely cause: a future returned Pending without storing cx.waker().clone(), or stored the waker \

@@ -148,7 +148,8 @@ impl LastingHolder {
 
     fn write(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
         if let Some(site) = self.acquired_at {
-            let not_polled = if self.is_unpolled { ", by a future not polled since" } else { "" };
+            let not_polled =
+                if self.is_unpolled { ", by a future that has not been polled since" } else { "" };
             field(f, indent, "acquired", format_args!("at {site}{not_polled}"))?;
         }
         match &self.waiting {
@@ -241,12 +242,12 @@ impl SlowHolder {
     fn advice(&self) -> [&'static str; 2] {
         match (self.wait, self.has_others) {
             (WaitKind::Semaphore, true) => [
-                "tasks that hold a permit wait for another one. If such tasks hold all permits, none goes on.",
+                "tasks that hold a permit wait for another one. If such tasks hold all permits, none can proceed.",
                 "acquire all permits that a task needs in one call (acquire_many), or release the first one before \
                  waiting for the next.",
             ],
             (_, true) => [
-                "tasks that hold the lock wait for it again. If all holders do, none goes on.",
+                "tasks that hold the lock wait for it again. If all holders do, none can proceed.",
                 "drop the first guard before waiting again.",
             ],
             (WaitKind::Semaphore, false) => [
@@ -321,17 +322,17 @@ impl fmt::Display for SlowHolder {
             }
         }
         if self.has_others {
-            field(f, "    ", "others", "there are more holders, which are not named")?;
+            field(f, "    ", "others", "there are more holders that were not recorded")?;
         }
         self.write_oldest(f)?;
         let one = if self.wait == WaitKind::Semaphore { "permit" } else { "guard" };
         let kept = match self.holders.iter().any(|holder| holder.may_have_moved) {
-            true => ", although it owns its share and can be moved freely",
-            false => "",
+            true => format!(", although an owned {one} can be moved to another task"),
+            false => String::new(),
         };
         writeln!(f, "  assumes: the {one} is still held by the task that acquired it{kept}.")?;
         let [cause, fix] = self.advice();
         writeln!(f, "  likely cause: {cause}")?;
-        write!(f, "  fix: {fix} Builder::report_lasting_after sets the time.")
+        write!(f, "  fix: {fix} Builder::report_lasting_after sets the threshold.")
     }
 }

@@ -314,13 +314,13 @@ impl fmt::Display for SlowShutdown {
         f.write_str(match self.is_over {
             false => {
                 "  why: a shutdown waits for polls that run and for closures of spawn_blocking that run or are queued.\n  \
-                 fix: tell them to end before the shutdown, with a flag or a closed channel. To wait less, call \
+                 fix: signal them to stop before the shutdown, with a flag or a closed channel. To wait less, call \
                  Runtime::shutdown_timeout or shutdown_background."
             }
             true => {
                 "  why: a shutdown drops each task at its next .await. It cannot end a poll or a closure that runs: \
-                 they go on until they return, or the process ends.\n  \
-                 fix: tell them to end before the shutdown, with a flag or a closed channel."
+                 they continue until they return, or the process ends.\n  \
+                 fix: signal them to stop before the shutdown, with a flag or a closed channel."
             }
         })
     }

@@ -88,7 +88,7 @@ impl fmt::Display for Spinning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "spinning (suspected): {} was polled {} times in {}, in nearly every case because it woke itself",
+            "spinning (suspected): {} was polled {} times in {}, nearly always because it woke itself",
             self.task,
             self.polls,
             Short(self.within)

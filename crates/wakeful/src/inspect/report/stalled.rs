@@ -194,15 +194,18 @@ impl Stalled {
                 )
             }
             StallCause::KeptSender { by: None, .. } => {
-                write!(f, "{task} waits for a message, and seems to keep the only sender itself")
+                write!(
+                    f,
+                    "{task} waits for a message, and seems to keep the only sender alive itself"
+                )
             }
             StallCause::KeptSender { by: Some(by), .. } => write!(
                 f,
-                "{task} waits for a message, and {by}, which seems to keep the only sender, waits for {task} to end"
+                "{task} waits for a message, and {by}, which seems to keep the only sender alive, waits for {task} to end"
             ),
             StallCause::OwnReceiver { capacity, .. } => write!(
                 f,
-                "{task} waits for capacity in a channel of {capacity}, whose recv it called last itself"
+                "{task} waits for capacity in a channel of {capacity}, on which it was the last to call recv"
             ),
             StallCause::NeverReceived { capacity, .. } => write!(
                 f,
@@ -231,7 +234,7 @@ impl Stalled {
         let how = match self.cause {
             StallCause::Barrier { .. } => "at the barrier",
             StallCause::Permits { .. } => "for permits of the semaphore",
-            _ => "at the same site for such a reason",
+            _ => "at the same site for the same reason",
         };
         field(f, "    ", "others", format_args!("{others} {how}"))
     }
@@ -241,43 +244,43 @@ impl Stalled {
         match &self.cause {
             StallCause::Barrier { .. } => [
                 "a barrier opens when the last task of the round arrives.",
-                "the missing tasks do not arrive any more. If they do, this is not a bug.",
-                "a task of the round has ended or failed before it arrived, or the barrier is for more tasks than there are.",
-                "let every task arrive, also on early returns and errors, and make the barrier for as many tasks as there are.",
+                "the missing tasks will not arrive. If they do, this is not a bug.",
+                "a task of the round has ended or failed before it arrived, or the barrier was created for more tasks than there are.",
+                "let every task arrive, also on early returns and errors, and create the barrier for the actual number of tasks.",
             ],
             StallCause::Permits { .. } => [
                 "permits are granted in order. The request waits for permits that do not exist, and later requests wait \
                  behind it.",
                 "no permits will be added.",
                 "a request that depends on input, such as a size, is larger than the limit.",
-                "limit the request to the permits that the semaphore was made with, refuse it with try_acquire_many, or \
+                "limit the request to the permits that the semaphore was created with, refuse it with try_acquire_many, or \
                  add permits.",
             ],
             StallCause::KeptSender { .. } => [
-                "the only sender left is the first one, which the channel was made with. The task made each clone of it. All \
-                 other senders were dropped, and no message was sent since.",
+                "the only sender left is the first one, which the channel was created with. The task created each clone of it. All \
+                 other senders were dropped, and no message has been sent since.",
                 "no other task or thread can reach that sender.",
                 "the sender is cloned for each worker, and never dropped. A channel ends when its last sender is dropped.",
                 "drop the sender before the wait: drop(tx), or move it into the last worker.",
             ],
             StallCause::OwnReceiver { .. } => [
-                "the channel has too few free slots, and its receiver makes space.",
+                "the channel has too few free slots, and only its receiver can free some.",
                 "no other task or thread has the receiver, or shares it.",
                 "a task sends to a channel that it receives from itself.",
                 "receive while sending, with select! or in another task; use try_send, or an unbounded channel.",
             ],
             StallCause::NeverReceived { .. } => [
-                "the channel has too few free slots, and its receiver makes space.",
+                "the channel has too few free slots, and only its receiver can free some.",
                 "no task is about to receive. If one is, this is not a bug.",
-                "the receiver is kept and not used, or the task that should receive has not got there: it waits \
-                 for something else, or is this task itself.",
+                "the receiver is kept but not used, or the task that should receive has not reached the call: it \
+                 waits for another event, or it is this task itself.",
                 "receive in a task that runs while this one sends, or drop the receiver, so that the send fails.",
             ],
             StallCause::LostNotification => [
-                "notify_waiters stores nothing: it reaches only tasks that wait already.",
-                "the task waits for what it was told then. If it waits for the next time, this is not a bug.",
-                "the notification came before the task listened.",
-                "call notified() before the condition is checked, use notify_one, which stores a permit, or a watch \
+                "notify_waiters stores no permit: it wakes only tasks that already wait.",
+                "the task waits for the notification that was sent then. If it waits for the next one, this is not a bug.",
+                "the notification was sent before the task waited for it.",
+                "call notified() before checking the condition, or use notify_one, which stores a permit, or a watch \
                  channel.",
             ],
         }

@@ -173,10 +173,10 @@ impl fmt::Display for StuckBlockOn {
         let no_helper = match self.reason {
             NoRescueReason::WakersGone => "and no waker of its future is left",
             NoRescueReason::RuntimeThreadsOnly => {
-                "and the process has no threads but those of its runtimes"
+                "and the process has no threads other than those of its runtimes"
             }
             NoRescueReason::RuntimeThreadsAndHarness => {
-                "and the process has no threads but those of its runtimes and the test harness"
+                "and the process has no threads other than those of its runtimes and the test harness"
             }
         };
         let blocked = match (self.reason, self.blocked_threads) {
@@ -191,7 +191,7 @@ impl fmt::Display for StuckBlockOn {
         }
         write!(
             f,
-            "  why: every task waits, and nothing can wake one: no timer, no descriptor, no blocking closure that can go on, {no_helper}{blocked}.\n\
+            "  why: every task waits, and nothing can wake one: no timer, no descriptor, no blocking closure that can continue, {no_helper}{blocked}.\n\
              {}  fix: see what the first task of the dump waits for. Whatever should wake it has ended, or waits \
              too.",
             self.dump

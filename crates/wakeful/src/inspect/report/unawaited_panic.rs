@@ -78,14 +78,14 @@ impl fmt::Display for UnawaitedPanic {
         let noun = if self.is_closure { "the closure of " } else { "" };
         writeln!(
             f,
-            "unawaited panic (suspected): {noun}{} panicked at least {} ago, and its JoinHandle is kept and was not \
+            "unawaited panic (suspected): {noun}{} panicked at least {} ago, and its JoinHandle is kept but has not been \
              awaited since",
             self.task,
             Short(self.since)
         )?;
         field(f, "    ", "spawned", format_args!("at {}", self.task.spawned_at()))?;
         f.write_str(
-            "  effect: no code of the program knows of the panic yet.\n  \
+            "  effect: no code of the program has observed the panic yet.\n  \
              likely cause: handles are awaited one after the other, and an earlier one does not end; or they are \
              awaited only at shutdown.\n  \
              fix: collect the tasks in a JoinSet and await join_next, await the handles with try_join!, or shut the \

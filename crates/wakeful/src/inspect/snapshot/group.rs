@@ -308,7 +308,10 @@ impl WaitGroup {
     /// # }
     /// ```
     pub fn waited(&self, quantile: f64) -> Duration {
-        assert!((0.0..=1.0).contains(&quantile), "a quantile is between 0 and 1, not {quantile}");
+        assert!(
+            (0.0..=1.0).contains(&quantile),
+            "a quantile must be between 0 and 1, not {quantile}"
+        );
         let last = self.durations.len().saturating_sub(1);
         self.durations.get((last as f64 * quantile).ceil() as usize).copied().unwrap_or_default()
     }

@@ -200,7 +200,7 @@ impl Builder {
     #[track_caller]
     pub fn metrics_poll_count_histogram_resolution(&mut self, resolution: Duration) -> &mut Self {
         let is_valid = !resolution.is_zero() && resolution <= Duration::from_secs(1);
-        assert!(is_valid, "the resolution is more than zero, and at most a second");
+        assert!(is_valid, "the resolution must be more than zero and at most one second");
         self.poll_histogram.legacy().resolution = resolution;
         self
     }

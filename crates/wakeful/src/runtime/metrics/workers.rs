@@ -31,7 +31,11 @@ impl RuntimeMetrics {
     #[track_caller]
     pub(super) fn assert_worker(&self, worker: usize) {
         let workers = self.num_workers();
-        assert!(worker < workers, "there is no worker {worker}: they are 0 to {}", workers - 1);
+        assert!(
+            worker < workers,
+            "there is no worker {worker}: the workers are 0 to {}",
+            workers - 1
+        );
     }
 
     #[track_caller]

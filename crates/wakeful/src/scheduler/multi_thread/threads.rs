@@ -102,7 +102,9 @@ impl MultiThread {
         let core = &self.cores[token.0];
         if core.retry_at.get() > self.base.config.env.clock.elapsed() {
             *thread = WorkerThread::NotStarted(token);
-            return Err(refused(io::Error::other("the worker's threads have failed too often")));
+            return Err(refused(io::Error::other(
+                "the last threads of this worker panicked in `on_thread_start`",
+            )));
         }
         core.searching.set(searching);
         // Launched under the lock: a thread that closes the scheduler meanwhile finds either a

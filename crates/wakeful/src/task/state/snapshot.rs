@@ -116,6 +116,6 @@ impl std::fmt::Debug for Snapshot {
 pub(super) fn count_overflow(count: &str) -> ! {
     // As in `Arc`: only leaks can raise the count this far, and an overflow would free a cell in
     // use.
-    eprintln!("wakeful: one task has more than {count}, so they are leaked. Aborting.");
+    eprintln!("wakeful: one task has more than {count}, so the program leaks them. Aborting.");
     std::process::abort();
 }

@@ -100,7 +100,7 @@ fn blocked<'v>(runtime: &'v RuntimeView, worker: &'v WorkerDump) -> Option<Findi
     );
     let message = format!(
         "{headline}\n    spawned     at {}\n  fix: use the async version of the blocking call, or move \
-         it into wakeful::task::spawn_blocking. If the poll computes, call \
+         it into wakeful::task::spawn_blocking. If the poll is CPU-bound, call \
          wakeful::task::yield_now().await at intervals. The report on standard error has the stack.",
         task.spawned_at()
     );

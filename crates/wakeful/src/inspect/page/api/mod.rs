@@ -110,7 +110,7 @@ impl Api {
                 tokio_prometheus(&all.map(|runtime| runtime.tokio_metrics()).collect::<Vec<_>>())
             }
             Some(_) => {
-                return Response::error(Status::BadRequest, "names is wakeful or tokio");
+                return Response::error(Status::BadRequest, "names must be wakeful or tokio");
             }
         };
         Response::new("text/plain; version=0.0.4; charset=utf-8", text.into_bytes())

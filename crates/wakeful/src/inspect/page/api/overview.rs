@@ -62,7 +62,7 @@ fn verdict(json: &mut Json, view: &View, history: &History, found: &[Finding<'_>
     let s = |count: usize| if count == 1 { "" } else { "s" };
     let (level, text) = match (stuck.len(), proven().count(), suspected) {
         (0, 0, 0) => ("ok", all_well_text(view, history)),
-        (0, 0, count) => ("warning", format!("{count} thing{} to look at", s(count))),
+        (0, 0, count) => ("warning", format!("{count} suspected finding{}", s(count))),
         (0, count, _) => ("warning", format!("{count} proven finding{}", s(count))),
         (1, ..) => ("stuck", "1 task can never run again".to_owned()),
         (tasks, ..) => ("stuck", format!("{tasks} tasks can never run again")),

@@ -105,7 +105,7 @@ function drawStatus() {
     lost: `The connection to the program is lost.${since}${again}`,
     gone: `The program has ended.${since}${again}`,
     refused:
-      'The program does not accept this page’s key: it was started again. Open the URL that it printed to standard error.',
+      'The program does not accept this page’s token: it was restarted. Open the URL that it printed to standard error.',
     paused: `Paused.${since}`,
   }[state];
   show($('banner'), !!text);

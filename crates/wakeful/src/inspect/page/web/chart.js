@@ -153,7 +153,7 @@ export function histogram(title, what) {
   const body = h('tbody');
   const box = h('div', { class: 'bars-box' }, marks, bars);
   const note = h('p', { class: 'quiet', text: 'Heights are logarithmic, so that rare values are seen.' });
-  const none = h('p', { class: 'quiet', text: `No ${what} was measured until now.` });
+  const none = h('p', { class: 'quiet', text: `No ${what} has been measured yet.` });
   const more = h(
     'details',
     {},

@@ -8,8 +8,8 @@ import { siteCode, resourceHref, taskLink } from './parts.js';
 export const findingKey = (f) => [f.runtime, f.kind, ...f.tasks.map(taskKey), ...f.sites.map((p) => p.at)].join(' ');
 
 const CERTAINTY = {
-  proven: ['proven', 'Proven: nothing in the process but an abort can end it, or it has already happened.'],
-  suspected: ['suspected', 'Suspected: it rests on an assumption, which the report names, or it may pass.'],
+  proven: ['proven', 'Proven: nothing in the process except an abort can end it, or it has already happened.'],
+  suspected: ['suspected', 'Suspected: it rests on an assumption, which the report states, or it may end by itself.'],
 };
 
 /** The tasks of a finding, each with its sites. */

@@ -204,8 +204,8 @@ function draw(graph, focus, isNarrow, runtime) {
       height: Math.round(high),
       role: 'group',
       'aria-label': cycle.length
-        ? 'Graph with a cycle; the list below says the same'
-        : 'Graph; the list below says the same',
+        ? 'Graph with a cycle; the list below has the same data'
+        : 'Graph; the list below has the same data',
     },
     edges,
     nodes,

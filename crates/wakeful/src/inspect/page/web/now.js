@@ -16,7 +16,7 @@ const ICONS = {
   stuck:
     'M5 1 1 5v6l4 4h6l4-4V5l-4-4Zm.3 3.2L8 6.9l2.7-2.7 1.1 1.1L9.1 8l2.7 2.7-1.1 1.1L8 9.1l-2.7 2.7-1.1-1.1L6.9 8 4.2 5.3Z',
 };
-const LEVELS = { ok: 'well', warning: 'look at this', stuck: 'stuck' };
+const LEVELS = { ok: 'well', warning: 'findings', stuck: 'stuck' };
 
 function verdictBand() {
   const path = svg('path', { 'fill-rule': 'evenodd' });

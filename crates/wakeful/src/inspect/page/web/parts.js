@@ -128,20 +128,20 @@ export function holders(list, others) {
           setText(
             words,
             holder.others
-              ? 'also held by others, whose names are not kept'
+              ? 'also held by others that were not recorded'
               : holder.unpolled
                 ? 'granted to'
                 : 'held by',
           );
           show(who, !!holder.task);
           if (holder.task) who.update(holder.task);
-          if (!holder.task && !holder.others) setText(words, 'held by a thread outside of every task');
+          if (!holder.task && !holder.others) setText(words, 'held by code outside of every task');
           setText(at, holder.acquired_at ? ', acquired at ' : '');
           show(where, !!holder.acquired_at);
           where.update(holder.acquired_at);
           setText(
             more,
-            `${holder.unpolled ? ', through a future that was not polled since' : ''}${holder.may_have_moved ? '; the guard may have been moved to another task' : ''}`,
+            `${holder.unpolled ? ', through a future that has not been polled since' : ''}${holder.may_have_moved ? '; the guard may have been moved to another task' : ''}`,
           );
         };
         return line;

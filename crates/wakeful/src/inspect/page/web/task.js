@@ -183,7 +183,7 @@ export function open(root, route, live) {
         : task.state === 'queued'
           ? 'It is runnable and waits for a worker.'
           : task.orphan
-            ? 'No waker for it exists, and it waits in no future of wakeful’s own.'
+            ? 'No waker for it exists, and it waits in a future that is not wakeful’s own.'
             : 'It waits in a future that is not wakeful’s own.',
     );
     keyed(
