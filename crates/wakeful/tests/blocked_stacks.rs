@@ -19,13 +19,13 @@ fn runtimes(
     on_report: impl Fn() + Clone + Send + Sync + 'static,
 ) -> [(Runtime, Receiver<Report>); 2] {
     [Builder::new_current_thread(), Builder::new_multi_thread()].map(|mut builder| {
-        let (tell, told) = channel();
+        let (tx, rx) = channel();
         let on_report = on_report.clone();
         let hook = move |report: &Report| {
             on_report();
-            drop(tell.send(report.clone()));
+            drop(tx.send(report.clone()));
         };
-        (builder.enable_all().on_report(hook).build().unwrap(), told)
+        (builder.enable_all().on_report(hook).build().unwrap(), rx)
     })
 }
 
@@ -44,14 +44,14 @@ fn has_system_calls() -> bool {
 }
 
 #[inline(never)]
-fn waits_for_its_report(told: &Receiver<Report>) -> (Report, u32) {
-    (told.recv_timeout(LIMIT).expect("a poll that waits for its own report gets it"), line!())
+fn waits_for_its_report(reports: &Receiver<Report>) -> (Report, u32) {
+    (reports.recv_timeout(LIMIT).expect("a poll that waits for its own report gets it"), line!())
 }
 
 #[test]
 fn frames_have_their_file_and_line() {
-    for (rt, told) in runtimes(|| ()) {
-        let task = rt.spawn(async move { waits_for_its_report(&told) });
+    for (rt, reports) in runtimes(|| ()) {
+        let task = rt.spawn(async move { waits_for_its_report(&reports) });
         let (report, line) = rt.block_on(task).unwrap();
         let blocked = blocked(&report);
         let frame = blocked.frames().find(|it| it.function().ends_with("waits_for_its_report"));
@@ -90,8 +90,8 @@ impl Future for Inlined {
 
 #[test]
 fn the_poll_of_an_inlined_future_is_on_the_stack() {
-    for (rt, told) in runtimes(|| ()) {
-        let task = rt.spawn(Inlined(told));
+    for (rt, reports) in runtimes(|| ()) {
+        let task = rt.spawn(Inlined(reports));
         let (report, line) = rt.block_on(task).unwrap();
         let blocked = blocked(&report);
         let names = |name: &&String| name.contains("blocked_stacks::Inlined");
@@ -125,7 +125,7 @@ fn a_system_call_that_may_not_be_interrupted_is_named() {
     let number = socket.as_raw_fd();
     let answer = move || assert_eq!(server.try_clone().unwrap().send_to(b"x", own).unwrap(), 1);
     let answer = std::sync::Arc::new(answer);
-    for (rt, told) in runtimes(move || answer()) {
+    for (rt, reports) in runtimes(move || answer()) {
         let socket = socket.try_clone().unwrap();
         let number = if number == socket.as_raw_fd() { number } else { socket.as_raw_fd() };
         let task = rt.spawn(async move {
@@ -133,7 +133,7 @@ fn a_system_call_that_may_not_be_interrupted_is_named() {
             socket.recv(&mut [0]).unwrap();
         });
         rt.block_on(task).unwrap();
-        let report = told.recv_timeout(LIMIT).unwrap();
+        let report = reports.recv_timeout(LIMIT).unwrap();
         let blocked = blocked(&report);
         let call = format!("poll on descriptor {number} ({own} to {to})");
         assert_eq!(blocked.system_call(), Some(&*call), "{report}");
@@ -155,17 +155,17 @@ fn waiting_for_the_output_of_a_command_is_named() {
     for is_multi in [false, true] {
         let (stdin, release) = std::io::pipe().unwrap();
         let release = std::sync::Mutex::new(Some(release));
-        let (tell, told) = channel();
+        let (tx, rx) = channel();
         let hook = move |report: &Report| {
             drop(release.lock().unwrap().take()); // the end of its input
-            drop(tell.send(report.clone()));
+            drop(tx.send(report.clone()));
         };
         let mut builder =
             if is_multi { Builder::new_multi_thread() } else { Builder::new_current_thread() };
         let rt = builder.on_report(hook).build().unwrap();
         let task = rt.spawn(async move { Command::new("cat").stdin(Stdio::from(stdin)).output() });
         assert!(rt.block_on(task).unwrap().unwrap().status.success());
-        let report = told.recv_timeout(LIMIT).unwrap();
+        let report = rx.recv_timeout(LIMIT).unwrap();
         let blocked = blocked(&report);
         let call = blocked.system_call().unwrap_or_default();
         assert!(call.starts_with("poll on descriptor ") && call.contains("(pipe)"), "{report}");
@@ -181,19 +181,19 @@ fn waiting_for_the_output_of_a_command_is_named() {
 /// The thread in `block_on` of a multi-thread runtime is watched while it drives local tasks.
 #[test]
 fn a_local_task_that_blocks_its_block_on_is_reported() {
-    let (tell, told) = channel();
-    let hook = move |report: &Report| drop(tell.send(report.clone()));
+    let (tx, rx) = channel();
+    let hook = move |report: &Report| drop(tx.send(report.clone()));
     let rt = Builder::new_multi_thread().worker_threads(1).enable_all().on_report(hook).build();
     let (rt, set) = (rt.unwrap(), LocalSet::new());
     set.spawn_local(async { wakeful::time::sleep(LIMIT).await });
-    let (told, report, id) = set.block_on(&rt, async move {
+    let (rx, report, id) = set.block_on(&rt, async move {
         let task = wakeful::task::spawn_local(async move {
-            let (report, _) = waits_for_its_report(&told);
-            (told, report)
+            let (report, _) = waits_for_its_report(&rx);
+            (rx, report)
         });
         let id = task.id();
-        let (told, report) = task.await.unwrap();
-        (told, report, id)
+        let (rx, report) = task.await.unwrap();
+        (rx, report, id)
     });
     let of_task = blocked(&report);
     assert_eq!((of_task.task().id(), of_task.worker()), (Some(id), None), "{report}");
@@ -203,7 +203,7 @@ fn a_local_task_that_blocks_its_block_on_is_reported() {
         "{report}"
     );
     // The `block_on` future keeps local tasks waiting too.
-    let (report, _) = set.block_on(&rt, async move { waits_for_its_report(&told) });
+    let (report, _) = set.block_on(&rt, async move { waits_for_its_report(&rx) });
     let of_block_on = blocked(&report);
     assert!(of_block_on.task().is_block_on() && of_block_on.worker().is_none(), "{report}");
     assert!(of_block_on.stack().iter().any(|it| it.contains("waits_for_its_report")), "{report}");
@@ -212,8 +212,8 @@ fn a_local_task_that_blocks_its_block_on_is_reported() {
 /// A `block_on` may keep its thread if no other local task waits for it.
 #[test]
 fn a_local_task_that_delays_no_other_is_not_reported() {
-    let (tell, told) = channel();
-    let hook = move |report: &Report| drop(tell.send(report.clone()));
+    let (tx, rx) = channel();
+    let hook = move |report: &Report| drop(tx.send(report.clone()));
     let after = Duration::from_millis(20);
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(1).enable_all().report_blocked_after(Some(after)).on_report(hook);
@@ -222,16 +222,16 @@ fn a_local_task_that_delays_no_other_is_not_reported() {
     let report = set.block_on(&rt, async {
         // A task of the runtime blocks as long, and is reported. Its report ends the wait of the local task.
         let beside = rt.spawn(async move {
-            let report = told.recv_timeout(LIMIT).unwrap();
+            let report = rx.recv_timeout(LIMIT).unwrap();
             drop(go);
-            (report, told)
+            (report, rx)
         });
         wakeful::task::spawn_local(async move { assert!(gone.recv().is_err()) }).await.unwrap();
         beside.await.unwrap()
     });
-    let (first, told) = report;
+    let (first, rx) = report;
     assert_eq!(blocked(&first).worker(), Some(0), "{first}");
-    assert!(told.try_recv().is_err(), "the local task delays no other");
+    assert!(rx.try_recv().is_err(), "the local task delays no other");
 }
 
 /// Uses the CPU for much longer than the limit of the runtime in its test.
@@ -256,13 +256,13 @@ fn a_panic_hook_that_computes_is_not_a_blocked_poll() {
         _ => hook(info),
     }));
     for builder in [Builder::new_current_thread, Builder::new_multi_thread] {
-        let (tell, told) = channel();
-        let hook = move |report: &Report| drop(tell.send(report.clone()));
+        let (tx, rx) = channel();
+        let hook = move |report: &Report| drop(tx.send(report.clone()));
         let after = Some(Duration::from_millis(20));
         let rt = builder().report_blocked_after(after).on_report(hook).build().unwrap();
         let panics = rt.spawn(async { std::panic::panic_any(COMPUTES) });
         assert!(rt.block_on(panics).is_err());
-        let task = rt.spawn(async move { waits_for_its_report(&told) });
+        let task = rt.spawn(async move { waits_for_its_report(&rx) });
         let id = task.id();
         let (report, _) = rt.block_on(task).unwrap();
         assert_eq!(

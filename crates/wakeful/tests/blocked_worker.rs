@@ -314,8 +314,8 @@ trait WithReports {
 
 impl WithReports for Builder {
     fn build_with_reports(&mut self) -> (Runtime, mpsc::Receiver<Report>) {
-        let (tell, told) = mpsc::channel();
-        let hook = move |report: &Report| drop(tell.send(report.clone()));
-        (self.on_report(hook).build().unwrap(), told)
+        let (tx, rx) = mpsc::channel();
+        let hook = move |report: &Report| drop(tx.send(report.clone()));
+        (self.on_report(hook).build().unwrap(), rx)
     }
 }

@@ -210,9 +210,9 @@ fn a_callback_that_blocks_before_its_thread_parks_delays_no_task() {
     };
     let rt = watch("a callback that blocks", builder(2).on_thread_park(blocks));
     entered.recv().unwrap();
-    let (tell, told) = std::sync::mpsc::channel();
-    let task = rt.spawn(async move { tell.send(()).unwrap() });
-    told.recv_timeout(LIMIT).expect("the other worker runs the task");
+    let (tx, rx) = std::sync::mpsc::channel();
+    let task = rt.spawn(async move { tx.send(()).unwrap() });
+    rx.recv_timeout(LIMIT).expect("the other worker runs the task");
     go.send(()).unwrap();
     rt.block_on(task).unwrap();
 }
@@ -277,11 +277,11 @@ fn a_name_that_panics_costs_one_thread() {
 fn workers_go_on_without_one_that_cannot_start() {
     let start = || assert_ne!(wakeful::runtime::worker_index(), Some(0), "planted");
     let rt = watch("no first worker", builder(2).on_thread_start(start));
-    let (tell, told) = mpsc::channel();
+    let (tx, rx) = mpsc::channel();
     for n in 0..3 {
-        let tell = tell.clone();
-        rt.spawn(async move { tell.send(n).unwrap() });
-        assert_eq!(told.recv_timeout(LIMIT), Ok(n));
+        let tx = tx.clone();
+        rt.spawn(async move { tx.send(n).unwrap() });
+        assert_eq!(rx.recv_timeout(LIMIT), Ok(n));
     }
 }
 
@@ -332,9 +332,9 @@ fn a_thread_that_cannot_start_is_started_again_for_a_closure_that_another_waits_
             builder.on_thread_start(move || assert!(!is_second(), "planted"));
         }
         let rt = watch("a bad moment", &mut builder);
-        let (tell, told) = mpsc::channel();
-        let waits = rt.spawn_blocking(move || told.recv_timeout(LIMIT));
-        rt.spawn_blocking(move || tell.send(()).unwrap());
+        let (tx, rx) = mpsc::channel();
+        let waits = rt.spawn_blocking(move || rx.recv_timeout(LIMIT));
+        rt.spawn_blocking(move || tx.send(()).unwrap());
         rt.block_on(waits).unwrap().expect("the other has got a thread");
     }
 }

@@ -80,14 +80,14 @@ fn a_lock_of_another_runtime_that_is_released_later_is_not_reported() {
     let (first, second) = (runtime("first"), runtime("second"));
     let lock = Arc::new(Mutex::new(()));
     let (let_go, goes) = oneshot::channel::<()>();
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tx, rx) = std::sync::mpsc::channel();
     let theirs = lock.clone();
     let holds = second.spawn(async move {
         let _guard = theirs.lock().await;
-        tell.send(()).unwrap();
+        tx.send(()).unwrap();
         goes.await.unwrap();
     });
-    told.recv().unwrap();
+    rx.recv().unwrap();
     let waits = first.spawn(async move { drop(lock.lock().await) });
     for _ in 0..200 {
         for handle in [first.handle(), second.handle()] {

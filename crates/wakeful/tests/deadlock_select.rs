@@ -29,20 +29,20 @@ fn runtimes() -> Vec<(Runtime, Receiver<Report>)> {
     let mut two = Builder::new_multi_thread();
     two.worker_threads(2);
     let build = |mut builder: Builder| {
-        let (tell, told) = channel();
-        let hook = move |report: &Report| drop(tell.send(report.clone()));
+        let (tx, rx) = channel();
+        let hook = move |report: &Report| drop(tx.send(report.clone()));
         builder.enable_all().report_blocked_after(None).on_report(hook);
-        (builder.build().unwrap(), told)
+        (builder.build().unwrap(), rx)
     };
     [Builder::new_current_thread(), two].into_iter().map(build).collect()
 }
 
 /// Runs the program until something is reported, and returns that: a suspected deadlock.
-fn reported(rt: &Runtime, told: Receiver<Report>, program: Program) -> Deadlock {
+fn reported(rt: &Runtime, reports: Receiver<Report>, program: Program) -> Deadlock {
     rt.block_on(async {
         let program = wakeful::spawn(program());
         // `block_on` must not block, so another thread waits.
-        let report = wakeful::task::spawn_blocking(move || told.recv_timeout(LIMIT));
+        let report = wakeful::task::spawn_blocking(move || reports.recv_timeout(LIMIT));
         let report = report.await.unwrap().expect("a report");
         let text = report.to_string();
         // The text stays the same when the sockets of the program are closed.
@@ -72,8 +72,8 @@ fn kinds(deadlock: &Deadlock) -> Vec<&'static str> {
 
 /// The program deadlocks, and these are the ways out.
 fn is_reported(program: Program, tasks: usize, ways_out: &[&str]) {
-    for (rt, told) in runtimes() {
-        let deadlock = reported(&rt, told, program);
+    for (rt, reports) in runtimes() {
+        let deadlock = reported(&rt, reports, program);
         assert_eq!(deadlock.edges().len(), tasks, "{deadlock}");
         assert_eq!(kinds(&deadlock), ways_out, "{deadlock}");
     }
@@ -86,8 +86,8 @@ fn a_lock_taken_twice_under_a_timeout() {
         let _first = lock.lock().await;
         drop(timeout(LONG, lock.lock()).await);
     }
-    for (rt, told) in runtimes() {
-        let deadlock = reported(&rt, told, || Box::pin(program()));
+    for (rt, reports) in runtimes() {
+        let deadlock = reported(&rt, reports, || Box::pin(program()));
         let [exit] = exits(&deadlock)[..] else { panic!("{deadlock}") };
         assert_eq!(exit.kind(), "timeout");
         let left = exit.remaining().unwrap();
@@ -122,14 +122,14 @@ fn a_read_lock_beside_its_own_write_lock_and_messages() {
             Box::pin(async {
                 let (_all, mut news) = broadcast::channel::<()>(1);
                 let (_jobs, mut job) = mpsc::channel::<()>(1);
-                let (_tell, told) = oneshot::channel::<()>();
+                let (_tx, rx) = oneshot::channel::<()>();
                 let (lock, wake) = (RwLock::new(()), Notify::new());
                 let _write = lock.write().await;
                 wakeful::select! {
                     _ = lock.read() => unreachable!(),
                     _ = news.recv() => {}
                     _ = job.recv() => {}
-                    _ = told => {}
+                    _ = rx => {}
                     () = wake.notified() => {}
                     () = sleep(LONG) => {}
                 }
@@ -173,8 +173,8 @@ fn an_abba_with_timeouts() {
 /// Both tasks run the same code. The text names their exit once.
 #[test]
 fn an_abba_whose_sides_can_be_shut_down() {
-    for (rt, told) in runtimes() {
-        let deadlock = reported(&rt, told, || {
+    for (rt, reports) in runtimes() {
+        let deadlock = reported(&rt, reports, || {
             Box::pin(async {
                 let (a, b) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
                 let (_stop, stopped) = watch::channel(false);
@@ -280,7 +280,7 @@ fn a_deadlock_beside_a_heartbeat() {
 /// A future of another library holds a waker of the task, so the report cannot name what it waits for.
 #[test]
 fn a_lock_beside_a_foreign_future() {
-    for (rt, told) in runtimes() {
+    for (rt, reports) in runtimes() {
         let report = rt.block_on(async {
             let (_tell, told_foreign) = futures::channel::oneshot::channel::<()>();
             let task = wakeful::spawn(async move {
@@ -291,7 +291,7 @@ fn a_lock_beside_a_foreign_future() {
                     _ = told_foreign => {}
                 }
             });
-            let report = wakeful::task::spawn_blocking(move || told.recv_timeout(LIMIT));
+            let report = wakeful::task::spawn_blocking(move || reports.recv_timeout(LIMIT));
             let report = report.await.unwrap().expect("a report");
             task.abort();
             report

@@ -25,20 +25,20 @@ fn runtimes() -> Vec<(Runtime, Receiver<Report>)> {
     let mut two = Builder::new_multi_thread();
     two.worker_threads(2);
     let build = |mut builder: Builder| {
-        let (tell, told) = channel();
-        let hook = move |report: &Report| drop(tell.send(report.clone()));
+        let (tx, rx) = channel();
+        let hook = move |report: &Report| drop(tx.send(report.clone()));
         builder.enable_all().report_blocked_after(None).on_report(hook);
-        (builder.build().unwrap(), told)
+        (builder.build().unwrap(), rx)
     };
     [Builder::new_current_thread(), two].into_iter().map(build).collect()
 }
 
 /// Runs the program on every flavor until a suspected deadlock is reported.
 fn reported(program: Program) -> Vec<Deadlock> {
-    let report = |(rt, told): (Runtime, Receiver<Report>)| {
+    let report = |(rt, reports): (Runtime, Receiver<Report>)| {
         rt.block_on(async {
             let program = wakeful::spawn(program());
-            let report = wakeful::task::spawn_blocking(move || told.recv_timeout(LIMIT));
+            let report = wakeful::task::spawn_blocking(move || reports.recv_timeout(LIMIT));
             let report = report.await.unwrap().expect("a report");
             program.abort();
             assert_eq!(report.certainty(), Certainty::Suspected, "{report}");
@@ -220,14 +220,14 @@ fn a_task_that_is_added_to_the_set_is_not_overlooked() {
         let guard = lock.lock().await;
         let waits = lock.clone();
         tasks.spawn(async move { *waits.lock().await += 1 });
-        let (tell, told) = oneshot::channel();
+        let (tx, rx) = oneshot::channel();
         wakeful::spawn(async move {
             sleep(Duration::from_secs(1)).await;
-            tell.send(()).unwrap();
+            tx.send(()).unwrap();
         });
         wakeful::select! {
             _ = tasks.join_next() => unreachable!("the lock is held"),
-            _ = told => tasks.spawn(sleep(Duration::from_secs(60))),
+            _ = rx => tasks.spawn(sleep(Duration::from_secs(60))),
         };
         tasks.join_next().await.unwrap().unwrap();
         drop(guard);

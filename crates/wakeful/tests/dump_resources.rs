@@ -95,7 +95,7 @@ fn all_kinds() -> Vec<(&'static str, Boxed)> {
     };
     let (to, mut from) = mpsc::channel::<()>(1);
     let (full, keep) = mpsc::channel::<()>(1);
-    let (told, tells) = oneshot::channel::<()>();
+    let (tx, rx) = oneshot::channel::<()>();
     let (changer, mut changes) = watch::channel(());
     let (announce, mut heard) = broadcast::channel::<()>(1);
     vec![
@@ -112,7 +112,7 @@ fn all_kinds() -> Vec<(&'static str, Boxed)> {
                 (full.send(()).await.is_ok(), keep).0
             }),
         ),
-        ("oneshot::Receiver", boxed(async move { (tells.await.is_ok(), told).0 })),
+        ("oneshot::Receiver", boxed(async move { (rx.await.is_ok(), tx).0 })),
         (
             "watch::Receiver::changed",
             boxed(async move { (changes.changed().await.is_ok(), changer).0 }),

@@ -44,7 +44,7 @@ fn no_report_of<F>(twin: impl Fn(bool) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let (rt, told) = runtime();
+    let (rt, reports) = runtime();
     let load = Load::on_every_core();
     let rounds = rounds(200);
     rt.block_on(async {
@@ -57,7 +57,7 @@ where
         }
     });
     drop(load);
-    if let Ok(report) = told.try_recv() {
+    if let Ok(report) = reports.try_recv() {
         panic!("{report}");
     }
     let counts = rt.metrics().reports().iter().map(|(_, count)| *count).sum::<u64>();
@@ -75,15 +75,15 @@ async fn ended_after<F: Future>(duration: Duration, twin: impl FnOnce(Arc<Atomic
 }
 
 fn runtime() -> (Runtime, Receiver<Report>) {
-    let (tell, told) = channel();
-    let hook = move |report: &Report| drop(tell.send(report.clone()));
+    let (tx, rx) = channel();
+    let hook = move |report: &Report| drop(tx.send(report.clone()));
     let mut builder = Builder::new_multi_thread();
-    (builder.worker_threads(WORKERS).enable_all().on_report(hook).build().unwrap(), told)
+    (builder.worker_threads(WORKERS).enable_all().on_report(hook).build().unwrap(), rx)
 }
 
 #[test]
 fn sleeping_with_the_thread() {
-    let (rt, told) = runtime();
+    let (rt, reports) = runtime();
     // Without the rescue the interval does not tick while all workers sleep. With it, only the ticks before the rescue
     // are lost. A busy machine may start the second sleeper after the first has ended. So the sleep is doubled until
     // there were 36 ticks, 10 echoes and a poll on a spare thread.
@@ -101,7 +101,7 @@ fn sleeping_with_the_thread() {
     }
     let mut blocked = Vec::new();
     while blocked.len() < WORKERS {
-        match told.recv_timeout(LIMIT).unwrap() {
+        match reports.recv_timeout(LIMIT).unwrap() {
             Report::Blocked(report) => blocked.push(report),
             other => panic!("{other}"),
         }
@@ -140,13 +140,13 @@ fn sleeping_as_a_task_is_no_stall() {
 
 #[test]
 fn a_loop_without_an_await() {
-    let (rt, told) = runtime();
+    let (rt, reports) = runtime();
     let stop = Arc::new(AtomicBool::new(false));
     let until = stop.clone();
     let handle = rt.handle().clone();
     let blocks =
         std::thread::spawn(move || handle.block_on(stalls::a_loop_without_an_await(Buggy, until)));
-    let report = told.recv_timeout(LIMIT).unwrap();
+    let report = reports.recv_timeout(LIMIT).unwrap();
     println!("{report}");
     let Report::Blocked(blocked) = &report else { panic!("{report}") };
     assert_eq!(blocked.task().name(), Some("number cruncher"));
@@ -159,7 +159,7 @@ fn a_loop_without_an_await() {
     assert!(stack.iter().any(|name| name.contains("digits_of_nothing")), "{report}");
     assert!(!stack.iter().any(|name| name.contains("wakeful::scheduler")), "{report}");
     assert!(blocked.task().spawned_at().file().ends_with("stalls.rs"), "{report}");
-    assert!(told.try_recv().is_err(), "told once");
+    assert!(reports.try_recv().is_err(), "reported once");
 }
 
 #[test]
@@ -172,13 +172,13 @@ fn a_loop_on_a_thread_of_its_own_is_no_stall() {
 
 #[test]
 fn a_self_waking_spinner() {
-    let (rt, told) = runtime();
+    let (rt, reports) = runtime();
     let stop = Arc::new(AtomicBool::new(false));
     let until = stop.clone();
     let handle = rt.handle().clone();
     let spins =
         std::thread::spawn(move || handle.block_on(stalls::a_self_waking_spinner(Buggy, until)));
-    let report = told.recv_timeout(LIMIT).unwrap();
+    let report = reports.recv_timeout(LIMIT).unwrap();
     println!("{report}");
     let Report::Spinning(spinning) = &report else { panic!("{report}") };
     assert_eq!(spinning.task().name(), Some("spinner"));
@@ -199,14 +199,14 @@ fn sleeping_between_two_looks_is_no_spinning() {
 
 #[test]
 fn a_loop_over_a_closed_channel() {
-    let (rt, told) = runtime();
+    let (rt, reports) = runtime();
     let stop = Arc::new(AtomicBool::new(false));
     let until = stop.clone();
     let handle = rt.handle().clone();
     let loops = std::thread::spawn(move || {
         handle.block_on(stalls::a_loop_over_a_closed_channel(Buggy, until))
     });
-    let report = told.recv_timeout(LIMIT).unwrap();
+    let report = reports.recv_timeout(LIMIT).unwrap();
     println!("{report}");
     let Report::FutileLoop(futile) = &report else { panic!("{report}") };
     assert_eq!(futile.task().name(), Some("consumer"));
@@ -231,13 +231,13 @@ fn stalls_of_a_current_thread_runtime() {
         |stop| Box::pin(stalls::a_self_waking_spinner(Buggy, stop)),
     ];
     for bug in bugs {
-        let (tell, told) = channel();
-        let hook = move |report: &Report| drop(tell.send(report.clone()));
+        let (tx, rx) = channel();
+        let hook = move |report: &Report| drop(tx.send(report.clone()));
         let rt = Builder::new_current_thread().enable_all().on_report(hook).build().unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let until = stop.clone();
         let stuck = std::thread::spawn(move || rt.block_on(bug(until)));
-        let report = told.recv_timeout(LIMIT).unwrap();
+        let report = rx.recv_timeout(LIMIT).unwrap();
         println!("{report}");
         match &report {
             Report::Blocked(blocked) => {
@@ -252,7 +252,7 @@ fn stalls_of_a_current_thread_runtime() {
         }
         stop.store(true, Relaxed);
         stuck.join().unwrap();
-        assert!(told.try_recv().is_err(), "told once, and nothing else");
+        assert!(rx.try_recv().is_err(), "reported once, and nothing else");
     }
 }
 
@@ -261,7 +261,7 @@ fn stalls_of_a_current_thread_runtime() {
 fn a_block_on_that_delays_a_task_is_reported() {
     // The future blocks in its first poll or in a later one. It delays an earlier task, or a task that it spawned.
     for (yields, spawns) in [(false, false), (true, false), (false, true)] {
-        let (rt, told) = current_thread();
+        let (rt, reports) = current_thread();
         let waits = || rt.spawn(async { sleep(LIMIT).await });
         let _before = (!spawns).then(waits);
         let (report, line) = rt.block_on(async {
@@ -269,7 +269,7 @@ fn a_block_on_that_delays_a_task_is_reported() {
             if yields {
                 wakeful::task::yield_now().await;
             }
-            (waits_with_the_thread(&told), line!() - 5)
+            (waits_with_the_thread(&reports), line!() - 5)
         });
         println!("{report}");
         let Report::Blocked(blocked) = &report else { panic!("{report}") };
@@ -281,11 +281,11 @@ fn a_block_on_that_delays_a_task_is_reported() {
         assert!(blocked.duration() >= Duration::from_millis(100), "{report}");
         let stack = blocked.stack();
         assert!(stack.iter().any(|name| name.contains("waits_with_the_thread")), "{report}");
-        assert!(told.try_recv().is_err(), "told once, and nothing else");
+        assert!(reports.try_recv().is_err(), "reported once, and nothing else");
     }
-    let (rt, told) = current_thread();
+    let (rt, reports) = current_thread();
     let _waits = rt.spawn(async { sleep(LIMIT).await });
-    let report = rt.block_on(std::future::poll_fn(|cx| match told.try_recv() {
+    let report = rt.block_on(std::future::poll_fn(|cx| match reports.try_recv() {
         Ok(report) => std::task::Poll::Ready(report),
         Err(_) => {
             cx.waker().wake_by_ref();
@@ -303,12 +303,12 @@ fn a_block_on_that_delays_a_task_is_reported() {
 /// A task of a local set that keeps its thread is named, not the `block_on` that the set is in.
 #[test]
 fn a_stall_of_a_local_task() {
-    let (rt, told) = current_thread();
+    let (rt, reports) = current_thread();
     let set = wakeful::task::LocalSet::new();
     let _waits = set.spawn_local(async { sleep(LIMIT).await });
     let (report, id) = set.block_on(&rt, async move {
         let stalls = wakeful::task::Builder::new().name("local");
-        let stalls = stalls.spawn_local(async move { waits_with_the_thread(&told) }).unwrap();
+        let stalls = stalls.spawn_local(async move { waits_with_the_thread(&reports) }).unwrap();
         let id = stalls.id();
         (stalls.await.unwrap(), id)
     });
@@ -320,21 +320,21 @@ fn a_stall_of_a_local_task() {
 }
 
 #[inline(never)]
-fn waits_with_the_thread(told: &Receiver<Report>) -> Report {
-    told.recv_timeout(LIMIT).expect("a poll that waits for its own report gets it")
+fn waits_with_the_thread(reports: &Receiver<Report>) -> Report {
+    reports.recv_timeout(LIMIT).expect("a poll that waits for its own report gets it")
 }
 
 fn current_thread() -> (Runtime, Receiver<Report>) {
-    let (tell, told) = channel();
-    let hook = move |report: &Report| drop(tell.send(report.clone()));
+    let (tx, rx) = channel();
+    let hook = move |report: &Report| drop(tx.send(report.clone()));
     let mut builder = Builder::new_current_thread();
-    (builder.enable_all().block_on_name("main").on_report(hook).build().unwrap(), told)
+    (builder.enable_all().block_on_name("main").on_report(hook).build().unwrap(), rx)
 }
 
 /// A `block_on` future may keep its thread if no task waits for it, and may be polled as often as others wake it.
 #[test]
 fn a_block_on_that_delays_no_task_is_no_stall() {
-    let (rt, told) = current_thread();
+    let (rt, reports) = current_thread();
     // Only the future itself waits for this timer.
     rt.block_on(async {
         let sleeps = async {
@@ -358,15 +358,15 @@ fn a_block_on_that_delays_no_task_is_no_stall() {
         received
     });
     assert!(received > 0);
-    if let Ok(report) = told.try_recv() {
+    if let Ok(report) = reports.try_recv() {
         panic!("{report}");
     }
 }
 
 #[test]
 fn the_rescue_can_be_switched_off() {
-    let (tell, told) = channel();
-    let hook = move |report: &Report| drop(tell.send(report.clone()));
+    let (tx, rx) = channel();
+    let hook = move |report: &Report| drop(tx.send(report.clone()));
     let mut builder = Builder::new_multi_thread();
     builder
         .worker_threads(1)
@@ -381,7 +381,7 @@ fn the_rescue_can_be_switched_off() {
     });
     is_in_poll.recv().unwrap();
     let after = rt.spawn(async {});
-    assert!(matches!(told.recv_timeout(LIMIT).unwrap(), Report::Blocked(_)));
+    assert!(matches!(rx.recv_timeout(LIMIT).unwrap(), Report::Blocked(_)));
     assert!(!after.is_finished(), "rescue is off");
     assert_eq!(rt.metrics().spare_threads_started(), 0);
     drop(release);
@@ -392,7 +392,7 @@ fn the_rescue_can_be_switched_off() {
 /// The watchdog is already awake for the first runtime when the second one stalls.
 #[test]
 fn two_current_thread_runtimes_are_both_watched() {
-    let (tell, told) = channel();
+    let (tx, rx) = channel();
     let busy = Arc::new(AtomicBool::new(true));
     let until = busy.clone();
     let (started, has_started) = channel();
@@ -412,13 +412,13 @@ fn two_current_thread_runtimes_are_both_watched() {
         .unwrap();
     });
     has_started.recv_timeout(LIMIT).unwrap();
-    let hook = move |report: &Report| _ = tell.send(report.kind());
+    let hook = move |report: &Report| _ = tx.send(report.kind());
     let rt = Builder::new_current_thread().on_report(hook).build().unwrap();
-    let blocked = rt.spawn(async move { told.recv_timeout(LIMIT) });
-    let told = rt.block_on(blocked).unwrap();
+    let blocked = rt.spawn(async move { rx.recv_timeout(LIMIT) });
+    let report = rt.block_on(blocked).unwrap();
     busy.store(false, Relaxed);
     other.join().unwrap();
-    assert!(told.is_ok(), "a poll that waits for its own report gets it");
+    assert!(report.is_ok(), "a poll that waits for its own report gets it");
 }
 
 /// A hook that waits for a task of the runtime stops waiting when the tasks are dropped.
@@ -426,9 +426,9 @@ fn two_current_thread_runtimes_are_both_watched() {
 fn a_runtime_ends_although_its_hook_waits_for_one_of_its_tasks() {
     let (full, mut never_asked) = wakeful::sync::mpsc::channel(1);
     full.try_send(0).unwrap();
-    let (tell, told) = channel();
+    let (tx, rx) = channel();
     let hook = move |_: &Report| {
-        let _ = tell.send(());
+        let _ = tx.send(());
         assert!(full.blocking_send(1).is_err(), "the receiver was dropped");
     };
     let rt = Builder::new_current_thread().on_report(hook).build().unwrap();
@@ -437,7 +437,7 @@ fn a_runtime_ends_although_its_hook_waits_for_one_of_its_tasks() {
         never_asked.recv().await
     };
     rt.spawn(wakeful::task::may_wait_forever(receiver));
-    let blocked = rt.spawn(async move { told.recv_timeout(LIMIT).map(|()| told) });
-    let _told = rt.block_on(blocked).unwrap().expect("it is told while it blocks");
+    let blocked = rt.spawn(async move { rx.recv_timeout(LIMIT).map(|()| rx) });
+    let _rx = rt.block_on(blocked).unwrap().expect("it is reported while it blocks");
     drop(rt);
 }

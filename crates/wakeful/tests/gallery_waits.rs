@@ -34,11 +34,11 @@ fn builders() -> [Builder; 2] {
 }
 
 fn watched(builder: &mut Builder) -> (Runtime, Receiver<Report>) {
-    let (tell, told) = channel();
-    let hook = move |report: &Report| drop(tell.send(report.clone()));
+    let (tx, rx) = channel();
+    let hook = move |report: &Report| drop(tx.send(report.clone()));
     // To print a panic with its stack can take longer than a poll should.
     builder.enable_all().block_on_name("root").report_blocked_after(None);
-    (builder.on_report(hook).build().unwrap(), told)
+    (builder.on_report(hook).build().unwrap(), rx)
 }
 
 /// Plants the bug in each kind of runtime, and waits for the report.
@@ -46,14 +46,14 @@ fn report_of<F>(bug: impl Fn(Twin) -> F, check: impl Fn(&Report, &[u32]))
 where
     F: Future<Output = Vec<u32>>,
 {
-    for (rt, told) in runtimes() {
+    for (rt, reports) in runtimes() {
         let lines = rt.block_on(bug(Buggy));
         let flavor = rt.handle().runtime_flavor();
         // A current-thread runtime runs its tasks only while a thread is in `block_on`.
-        let report = rt.block_on(report(&told));
+        let report = rt.block_on(report(&reports));
         println!("{flavor:?}: {report}\n");
         check(&report, &lines);
-        assert!(told.try_recv().is_err(), "{flavor:?}: one report");
+        assert!(reports.try_recv().is_err(), "{flavor:?}: one report");
         rt.shutdown_background();
     }
 }
@@ -63,7 +63,7 @@ fn no_report_of<F>(bug: impl Fn(Twin) -> F)
 where
     F: Future<Output = Vec<u32>>,
 {
-    for (rt, told) in runtimes() {
+    for (rt, reports) in runtimes() {
         let _load = Load::on_every_core();
         rt.block_on(async {
             for round in 0..rounds(1000) / 4 {
@@ -74,7 +74,7 @@ where
                 }
             }
         });
-        if let Ok(report) = told.try_recv() {
+        if let Ok(report) = reports.try_recv() {
             panic!("{:?}: {report}", rt.handle().runtime_flavor());
         }
     }
@@ -162,11 +162,11 @@ fn abba() {
 
 #[test]
 fn a_deadlock_is_found_while_others_are_at_work() {
-    for (rt, told) in runtimes() {
+    for (rt, reports) in runtimes() {
         let report = rt.block_on(async {
             waits::abba(Buggy).await;
             loop {
-                if let Ok(report) = told.try_recv() {
+                if let Ok(report) = reports.try_recv() {
                     return report;
                 }
                 // Shorter than the quiet period before a deadlock scan.
@@ -200,14 +200,14 @@ fn reading_and_writing() {
 /// Cycles over semaphore permits, and over the turn to compute the value of a cell.
 #[test]
 fn permits_and_cells() {
-    for (rt, told) in runtimes() {
+    for (rt, reports) in runtimes() {
         let first = rt.block_on(async {
             let cell = Arc::new(OnceCell::new());
             let inner = cell.clone();
             named("computes itself", async move {
                 cell.get_or_init(|| async move { *inner.get_or_init(async || 7).await }).await;
             });
-            report(&told).await
+            report(&reports).await
         });
         let [edge] = deadlock(&first).edges() else { panic!("{first}") };
         assert_eq!(edge.kind(), "OnceCell::get_or_init");
@@ -226,7 +226,7 @@ fn permits_and_cells() {
                     let _other = seats[1 - nth].acquire().await;
                 });
             }
-            report(&told).await
+            report(&reports).await
         });
         let [left, right] = deadlock(&second).edges() else { panic!("{second}") };
         for (edge, names) in [(left, ("left", "right")), (right, ("right", "left"))] {
@@ -236,15 +236,15 @@ fn permits_and_cells() {
             assert_eq!(edge.site().line(), acquired_at.line() + 2, "{second}");
         }
         assert_ne!(left.resource_id(), right.resource_id());
-        assert!(told.try_recv().is_err(), "nothing else");
+        assert!(reports.try_recv().is_err(), "nothing else");
         rt.shutdown_background();
     }
 }
 
 /// Waits for the next report; the caller is in `block_on`.
-async fn report(told: &Receiver<Report>) -> Report {
+async fn report(reports: &Receiver<Report>) -> Report {
     loop {
-        if let Ok(report) = told.try_recv() {
+        if let Ok(report) = reports.try_recv() {
             return report;
         }
         wakeful::time::sleep(Duration::from_millis(150)).await;
@@ -314,14 +314,14 @@ fn everything_asleep_alone() {
     unsafe { libc::alarm(60) };
     // One runtime after the other, because the threads of another runtime count as threads that may help.
     for mut builder in builders() {
-        let (rt, told) = watched(builder.always_end_stuck_block_on(true));
+        let (rt, reports) = watched(builder.always_end_stuck_block_on(true));
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             rt.block_on(waits::everything_asleep(Buggy));
         }));
         let text = *ended.expect_err("it can never return").downcast::<String>().unwrap();
-        let orphan_first = told.recv_timeout(LIMIT).unwrap();
+        let orphan_first = reports.recv_timeout(LIMIT).unwrap();
         assert_eq!(orphan(&orphan_first).name(), Some("sleeper"));
-        let report = told.recv_timeout(LIMIT).unwrap();
+        let report = reports.recv_timeout(LIMIT).unwrap();
         let Report::StuckBlockOn(stuck) = &report else { panic!("{report}") };
         assert_eq!(stuck.block_on().name(), Some("root"));
         assert!(stuck.block_on().is_block_on(), "{report}");
@@ -350,10 +350,10 @@ fn an_unobserved_panic() {
 #[test]
 fn a_panic_that_ends_the_runtime_is_not_lost() {
     for builder in [&mut Builder::new_current_thread(), &mut Builder::new_multi_thread()] {
-        let (tell, told) = channel();
+        let (tx, rx) = channel();
         let rt = builder
             .unhandled_panic(UnhandledPanic::ShutdownRuntime)
-            .on_report(move |report| drop(tell.send(report.clone())))
+            .on_report(move |report| drop(tx.send(report.clone())))
             .build()
             .unwrap();
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -364,17 +364,17 @@ fn a_panic_that_ends_the_runtime_is_not_lost() {
         }));
         assert!(ended.is_err());
         drop(rt);
-        let reports: Vec<Report> = told.try_iter().collect();
+        let reports: Vec<Report> = rx.try_iter().collect();
         assert!(reports.is_empty(), "{reports:?}");
     }
 }
 
 #[test]
 fn a_closure_whose_panic_is_lost() {
-    for (rt, told) in runtimes() {
+    for (rt, reports) in runtimes() {
         rt.block_on(async {
             drop(wakeful::task::spawn_blocking(|| panic!("unobserved")));
-            let report = report(&told).await;
+            let report = report(&reports).await;
             let text = report.to_string();
             assert!(matches!(report, Report::UnobservedPanic(_)), "{text}");
             assert!(text.contains("JoinSet::spawn_blocking") && !text.contains("ShutdownRuntime"));

@@ -272,11 +272,11 @@ async fn spins(stop: Arc<AtomicBool>) {
 /// A runtime with two workers, and the reports that it makes.
 fn runtime() -> (Runtime, mpsc::Receiver<String>) {
     bound_this_binary();
-    let (tell, told) = mpsc::channel();
+    let (tx, rx) = mpsc::channel();
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(2).enable_all();
-    builder.on_report(move |report| drop(tell.send(report.to_string())));
-    (builder.build().unwrap(), told)
+    builder.on_report(move |report| drop(tx.send(report.to_string())));
+    (builder.build().unwrap(), rx)
 }
 
 fn named(
@@ -289,20 +289,20 @@ fn named(
 
 #[test]
 fn pending_without_a_waker_is_an_orphan() {
-    let (rt, told) = runtime();
+    let (rt, reports) = runtime();
     drop(named(&rt, "forgetful", forgetful()));
-    assert_quoted("forgetful", &told.recv_timeout(LIMIT).unwrap());
+    assert_quoted("forgetful", &reports.recv_timeout(LIMIT).unwrap());
 }
 
 #[test]
 fn a_stale_waker_leaves_an_orphan() {
-    let (rt, told) = runtime();
+    let (rt, reports) = runtime();
     let mut bell = Bell { rung: Arc::default(), listener: Arc::default() };
     let (rung, listener) = (bell.rung.clone(), bell.listener.clone());
     let first = rt.block_on(poll_fn(|cx| Poll::Ready(Pin::new(&mut bell).poll(cx))));
     assert!(first.is_pending());
     drop(named(&rt, "second", bell));
-    assert_quoted("second", &told.recv_timeout(LIMIT).unwrap());
+    assert_quoted("second", &reports.recv_timeout(LIMIT).unwrap());
     rung.store(true, Release);
     let stale = listener.lock().unwrap().take().expect("the waker of the first poll");
     stale.wake();
@@ -310,10 +310,10 @@ fn a_stale_waker_leaves_an_orphan() {
 
 #[test]
 fn a_blocking_call_is_reported_and_other_tasks_run() {
-    let (rt, told) = runtime();
+    let (rt, reports) = runtime();
     let (answer, answered) = mpsc::channel();
     let task = named(&rt, "impolite", blocking(answered));
-    let report = told.recv_timeout(LIMIT);
+    let report = reports.recv_timeout(LIMIT);
     // The other worker runs tasks meanwhile.
     rt.block_on(rt.spawn(async {})).unwrap();
     answer.send(()).unwrap();
@@ -323,10 +323,10 @@ fn a_blocking_call_is_reported_and_other_tasks_run() {
 
 #[test]
 fn an_await_that_never_yields_is_reported() {
-    let (rt, told) = runtime();
+    let (rt, reports) = runtime();
     let stop = Arc::new(AtomicBool::new(false));
     let task = named(&rt, "greedy", never_yields(stop.clone()));
-    let report = told.recv_timeout(LIMIT);
+    let report = reports.recv_timeout(LIMIT);
     stop.store(true, Relaxed);
     rt.block_on(task).unwrap();
     assert_quoted("greedy", &report.unwrap());
@@ -356,17 +356,17 @@ fn wakefuls_own_futures_yield_when_the_budget_is_spent() {
 
 #[test]
 fn polling_after_completion_panics_in_its_task_only() {
-    let (rt, told) = runtime();
+    let (rt, reports) = runtime();
     let error = rt.block_on(named(&rt, "awaited", polled_twice())).unwrap_err();
     assert!(error.is_panic() && error.to_string().contains("polled after completion"), "{error}");
-    assert!(told.try_recv().is_err(), "the JoinHandle has told of it");
+    assert!(reports.try_recv().is_err(), "the JoinHandle has returned it");
     drop(named(&rt, "detached", polled_twice()));
-    assert_quoted("detached", &told.recv_timeout(LIMIT).unwrap());
+    assert_quoted("detached", &reports.recv_timeout(LIMIT).unwrap());
 }
 
 #[test]
 fn a_spurious_wake_up_is_harmless_only_to_futures_that_look() {
-    let (rt, told) = runtime();
+    let (rt, reports) = runtime();
     let event = Arc::new(Mutex::new(None));
     let keeps = event.clone();
     rt.block_on(async move {
@@ -392,15 +392,15 @@ fn a_spurious_wake_up_is_harmless_only_to_futures_that_look() {
         .await;
     });
     assert_eq!(looks.load(Relaxed), 3, "wakeful's own future completes with the event");
-    assert!(told.try_recv().is_err(), "wakeful cannot see this bug");
+    assert!(reports.try_recv().is_err(), "wakeful cannot see this bug");
 }
 
 #[test]
 fn a_task_that_spins_is_reported() {
-    let (rt, told) = runtime();
+    let (rt, reports) = runtime();
     let stop = Arc::new(AtomicBool::new(false));
     let task = named(&rt, "spinner", spins(stop.clone()));
-    let report = told.recv_timeout(LIMIT);
+    let report = reports.recv_timeout(LIMIT);
     stop.store(true, Relaxed);
     rt.block_on(task).unwrap();
     assert_quoted("spinner", &report.unwrap());

@@ -116,19 +116,19 @@ fn run_a_task(rt: &Runtime) {
 /// A thread that drives a local set without tasks, and blocks inside of a poll until it is told to end. No local task
 /// waits for it, so there is nothing to report.
 fn with_a_blocked_local_set() -> (mpsc::Sender<()>, thread::JoinHandle<()>) {
-    let ((end, ended), (tell, told)) = (mpsc::channel(), mpsc::channel());
+    let ((end, ended), (tx, rx)) = (mpsc::channel(), mpsc::channel());
     let run = move || {
         let mut builder = Builder::new_multi_thread();
         let rt = builder.worker_threads(1).enable_all().thread_name("idle-beside").build().unwrap();
         LocalSet::new().block_on(&rt, async move {
             // The watchdog visits the runtime from now on.
             wakeful::spawn(async {}).await.unwrap();
-            tell.send(()).unwrap();
+            tx.send(()).unwrap();
             ended.recv().unwrap();
         });
     };
     let thread = thread::Builder::new().name("idle-local".to_owned()).spawn(run).unwrap();
-    told.recv().unwrap();
+    rx.recv().unwrap();
     (end, thread)
 }
 
@@ -170,7 +170,7 @@ fn with_a_lost_listener() -> Listening {
         }
     });
     let ((end, ended), (accept, accepted)) = (mpsc::channel(), mpsc::channel());
-    let (tell, address) = mpsc::channel();
+    let (tx, address) = mpsc::channel();
     runtime.spawn(async move {
         both_run.wait();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -182,7 +182,7 @@ fn with_a_lost_listener() -> Listening {
         });
         fails.store(true, SeqCst);
         block_in_place(|| {
-            tell.send(address).unwrap();
+            tx.send(address).unwrap();
             ended.recv().unwrap();
         });
     });

@@ -304,7 +304,7 @@ async fn memory_that_is_always_ready_spends_budget() {
 fn a_task_that_waits_is_listed_with_the_call_it_waits_in() {
     for (name, mut builder) in serial_builders() {
         let rt = watch(name, builder.on_orphan(OrphanPolicy::Report));
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tx, rx) = std::sync::mpsc::channel();
         let task = rt.spawn(async move {
             let (mut near, far) = duplex(8);
             let mut buffer = [0; 1];
@@ -314,7 +314,7 @@ fn a_task_that_waits_is_listed_with_the_call_it_waits_in() {
                 Poll::Ready(())
             })
             .await;
-            tell.send(line).unwrap();
+            tx.send(line).unwrap();
             // Dropping both ends drops the last waker of this task.
             drop(far);
             lose(read).await;
@@ -325,7 +325,7 @@ fn a_task_that_waits_is_listed_with_the_call_it_waits_in() {
         let (what, site) = orphan.last_waited_for().unwrap();
         assert_eq!(
             (what, site.file(), site.line()),
-            ("data to read", file!(), told.recv().unwrap()),
+            ("data to read", file!(), rx.recv().unwrap()),
             "{name}"
         );
         task.abort();

@@ -306,17 +306,17 @@ fn a_set_in_thread_local_memory_goes_with_its_thread() {
         static SET: LocalSet = LocalSet::new();
     }
     let (dropped, drops) = std_mpsc::channel();
-    struct Tell(std_mpsc::Sender<thread::ThreadId>);
-    impl Drop for Tell {
+    struct SendThreadOnDrop(std_mpsc::Sender<thread::ThreadId>);
+    impl Drop for SendThreadOnDrop {
         fn drop(&mut self) {
             self.0.send(thread::current().id()).unwrap();
         }
     }
     let worker = thread::spawn(move || {
         SET.with(|set| {
-            let tell = Tell(dropped);
+            let guard = SendThreadOnDrop(dropped);
             set.spawn_local(may_wait_forever(async move {
-                let _tell = tell;
+                let _guard = guard;
                 pending::<()>().await;
             }));
             executor::block_on(set.run_until(yield_now()));

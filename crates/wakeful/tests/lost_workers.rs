@@ -114,11 +114,11 @@ fn timers_and_sockets_of_a_worker_whose_thread_is_not_replaced_are_served() {
                 let (mut peer, socket) = std::os::unix::net::UnixStream::pair().unwrap();
                 socket.set_nonblocking(true).unwrap();
                 let mut socket = UnixStream::from_std(socket).unwrap();
-                let (tell, told) = mpsc::channel();
-                let tell_too = tell.clone();
+                let (tx, rx) = mpsc::channel();
+                let tell_too = tx.clone();
                 wakeful::spawn(async move {
                     timer.await;
-                    tell.send(1).unwrap();
+                    tx.send(1).unwrap();
                 });
                 wakeful::spawn(async move {
                     tell_too.send(socket.read_u8().await.unwrap()).unwrap();
@@ -126,7 +126,7 @@ fn timers_and_sockets_of_a_worker_whose_thread_is_not_replaced_are_served() {
                 fails.store(true, SeqCst);
                 block_in_place(|| {
                     peer.write_all(&[2]).unwrap();
-                    let sum = told.recv_timeout(LIMIT).unwrap() + told.recv_timeout(LIMIT).unwrap();
+                    let sum = rx.recv_timeout(LIMIT).unwrap() + rx.recv_timeout(LIMIT).unwrap();
                     assert_eq!(sum, 3);
                 });
                 fails.store(false, SeqCst);
@@ -166,17 +166,17 @@ fn a_worker_gets_a_thread_as_soon_as_there_is_one() {
         let (mut builder, fails) = builder(1);
         let rt = builder.build().unwrap();
         for _ in 0..5 {
-            let ((block, blocks), (tell, told)) = (mpsc::channel(), mpsc::channel());
+            let ((block, blocks), (tx, rx)) = (mpsc::channel(), mpsc::channel());
             let fail = fails.clone();
             let task = rt.spawn(async move {
                 wakeful::spawn(async move {
                     yield_now().await;
-                    tell.send(()).unwrap();
+                    tx.send(()).unwrap();
                 });
                 fail.store(true, SeqCst);
                 block_in_place(|| {
                     block.send(()).unwrap();
-                    told.recv_timeout(LIMIT).expect("another thread runs it");
+                    rx.recv_timeout(LIMIT).expect("another thread runs it");
                 });
             });
             blocks.recv().unwrap();

@@ -104,16 +104,16 @@ fn a_worker_that_blocks_in_place_is_not_busy_meanwhile() {
     let rt = multi_thread(1);
     let metrics = rt.metrics();
     let (hold, held) = mpsc::channel::<()>();
-    let (tell, told) = mpsc::channel();
+    let (tx, rx) = mpsc::channel();
     let in_task = metrics.clone();
     let blocking = rt.spawn(async move {
         work(Duration::from_millis(1));
         block_in_place(|| {
-            tell.send(in_task.worker_total_busy_duration(0)).unwrap();
+            tx.send(in_task.worker_total_busy_duration(0)).unwrap();
             held.recv().unwrap();
         });
     });
-    assert!(told.recv().unwrap() >= Duration::from_millis(1), "counted when the worker moved on");
+    assert!(rx.recv().unwrap() >= Duration::from_millis(1), "counted when the worker moved on");
     rt.block_on(rt.spawn(async {})).unwrap();
     hold.send(()).unwrap();
     rt.block_on(blocking).unwrap();

@@ -326,8 +326,8 @@ fn busy_tasks_do_not_keep_sockets_waiting_for_long() {
 #[test]
 fn a_deadlock_beside_open_sockets_is_found() {
     for mut builder in [Builder::new_current_thread(), Builder::new_multi_thread()] {
-        let (tell, mut told) = unbounded_channel();
-        let hook = move |report: &Report| drop(tell.send(report.clone()));
+        let (tx, mut rx) = unbounded_channel();
+        let hook = move |report: &Report| drop(tx.send(report.clone()));
         let rt = builder.worker_threads(2).enable_all().on_report(hook).build().unwrap();
         let report = rt.block_on(async {
             let (listener, addr) = listen().await;
@@ -348,7 +348,7 @@ fn a_deadlock_beside_open_sockets_is_found() {
                     let _other = other.lock().await;
                 });
             }
-            let report = timeout(LIMIT, told.recv()).await.expect("it is found");
+            let report = timeout(LIMIT, rx.recv()).await.expect("it is found");
             report.expect("the hook holds the sender")
         });
         let Report::Deadlock(deadlock) = &report else { panic!("{report}") };

@@ -134,24 +134,24 @@ fn errors_of_open_files_have_the_numbers_of_the_system() {
         let path = folder.join("file");
         std::fs::write(&path, "x").unwrap();
         let mut read_only = File::open(&path).await.unwrap();
-        let told = read_only.set_len(1).await.unwrap_err();
-        assert_eq!(told.raw_os_error(), Some(libc::EINVAL));
-        let told = read_only.write_at(b"y", 0).await.unwrap_err();
-        assert_eq!(told.raw_os_error(), Some(libc::EBADF));
-        let told = read_only.seek(io::SeekFrom::Current(-5)).await.unwrap_err();
-        assert_eq!(told.raw_os_error(), Some(libc::EINVAL));
+        let error = read_only.set_len(1).await.unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+        let error = read_only.write_at(b"y", 0).await.unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EBADF));
+        let error = read_only.seek(io::SeekFrom::Current(-5)).await.unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
         let mut opened = File::open(folder.path()).await.unwrap();
-        let told = opened.read(&mut [0; 4]).await.unwrap_err();
-        assert_eq!(told.raw_os_error(), Some(libc::EISDIR));
-        let told = opened.read_at(&mut [0; 4], 0).await.unwrap_err();
-        assert_eq!(told.raw_os_error(), Some(libc::EISDIR));
+        let error = opened.read(&mut [0; 4]).await.unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EISDIR));
+        let error = opened.read_at(&mut [0; 4], 0).await.unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EISDIR));
 
         let mut full = OpenOptions::new().write(true).open("/dev/full").await.unwrap();
-        let told = match full.write_all(b"x").await {
+        let error = match full.write_all(b"x").await {
             Ok(()) => full.flush().await.unwrap_err(),
             Err(error) => error,
         };
-        assert_eq!(told.raw_os_error(), Some(libc::ENOSPC));
+        assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
         assert_same(
             fs::write("/dev/full", "x").await,
             std::fs::write("/dev/full", "x"),
@@ -159,8 +159,8 @@ fn errors_of_open_files_have_the_numbers_of_the_system() {
         );
         let (_other, pipe) = std::io::pipe().unwrap();
         let mut pipe = File::from(std::os::fd::OwnedFd::from(pipe));
-        let told = pipe.seek(io::SeekFrom::Start(0)).await.unwrap_err();
-        assert_eq!(told.raw_os_error(), Some(libc::ESPIPE));
+        let error = pipe.seek(io::SeekFrom::Start(0)).await.unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ESPIPE));
     });
 }
 
@@ -177,11 +177,11 @@ fn a_file_system_that_is_full_or_read_only_has_its_number() {
             let (big, data) = (small.join("big"), vec![7; 64 << 10]);
             assert_same(fs::write(&big, &data).await, std::fs::write(&big, &data), libc::ENOSPC);
             let mut file = File::create(&big).await.unwrap();
-            let told = match file.write_all(&data).await {
+            let error = match file.write_all(&data).await {
                 Ok(()) => file.flush().await.unwrap_err(),
                 Err(error) => error,
             };
-            assert_eq!(told.raw_os_error(), Some(libc::ENOSPC));
+            assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
             drop(file);
 
             let new = fixed.join("new");

@@ -34,9 +34,9 @@ fn builders() -> [Builder; 2] {
 
 /// Builds a runtime with the policy. Returns its reports, too.
 fn build(mut builder: Builder, policy: UnhandledPanic) -> (Runtime, Receiver<Report>) {
-    let (tell, told) = channel();
-    builder.on_report(move |report| drop(tell.send(report.clone())));
-    (builder.unhandled_panic(policy).build().unwrap(), told)
+    let (tx, rx) = channel();
+    builder.on_report(move |report| drop(tx.send(report.clone())));
+    (builder.unhandled_panic(policy).build().unwrap(), rx)
 }
 
 #[track_caller]
@@ -66,7 +66,7 @@ fn unobserved(id: task::Id, at: &Location<'_>, policy: &str) -> String {
 #[test]
 fn a_dropped_panic_shuts_the_runtime_down() {
     for builder in builders() {
-        let (rt, told) = build(builder, UnhandledPanic::ShutdownIfUnobserved);
+        let (rt, reports) = build(builder, UnhandledPanic::ShutdownIfUnobserved);
         let alive = Arc::new(());
         let dropped = Arc::downgrade(&alive);
         let bystander = rt.spawn(may_wait_forever(async move {
@@ -78,8 +78,8 @@ fn a_dropped_panic_shuts_the_runtime_down() {
         drop(culprit);
         let text = unobserved(id, at, SHUTDOWN);
         assert_eq!(message_of_block_on(&rt), text);
-        assert_eq!(told.recv().unwrap().to_string(), text);
-        assert!(told.try_recv().is_err(), "reported once");
+        assert_eq!(reports.recv().unwrap().to_string(), text);
+        assert!(reports.try_recv().is_err(), "reported once");
         // All of it before the runtime is dropped.
         assert!(futures_block_on(bystander).unwrap_err().is_cancelled());
         assert_eq!(dropped.strong_count(), 0);
@@ -101,13 +101,13 @@ fn a_panic_that_is_awaited_is_observed() {
     ];
     for policy in policies {
         for builder in builders() {
-            let (rt, told) = build(builder, policy.clone());
+            let (rt, reports) = build(builder, policy.clone());
             let (culprit, _) = spawn_culprit(&rt);
             assert!(rt.block_on(culprit).unwrap_err().is_panic());
             let closure: JoinHandle<()> = rt.spawn_blocking(|| panic!("the closure"));
             assert!(rt.block_on(closure).unwrap_err().is_panic());
             drop(rt);
-            assert!(told.try_recv().is_err());
+            assert!(reports.try_recv().is_err());
         }
     }
 }
@@ -116,7 +116,7 @@ fn a_panic_that_is_awaited_is_observed() {
 #[test]
 fn a_handle_that_is_dropped_later_shuts_the_runtime_down() {
     for builder in builders() {
-        let (rt, _told) = build(builder, UnhandledPanic::ShutdownIfUnobserved);
+        let (rt, _reports) = build(builder, UnhandledPanic::ShutdownIfUnobserved);
         let (culprit, at) = spawn_culprit(&rt);
         let id = culprit.id();
         rt.block_on(async {
@@ -133,7 +133,7 @@ fn a_handle_that_is_dropped_later_shuts_the_runtime_down() {
 #[test]
 fn a_closure_shuts_the_runtime_down() {
     for builder in builders() {
-        let (rt, _told) = build(builder, UnhandledPanic::ShutdownIfUnobserved);
+        let (rt, _reports) = build(builder, UnhandledPanic::ShutdownIfUnobserved);
         let (line, closure) = (line!(), rt.spawn_blocking(|| panic!("the closure")));
         let id = closure.id();
         drop::<JoinHandle<()>>(closure);
@@ -162,7 +162,7 @@ fn a_closure_shuts_the_runtime_down() {
 #[test]
 fn a_task_of_a_local_set_shuts_the_runtime_down() {
     for builder in builders() {
-        let (rt, told) = build(builder, UnhandledPanic::ShutdownIfUnobserved);
+        let (rt, reports) = build(builder, UnhandledPanic::ShutdownIfUnobserved);
         let set = LocalSet::new();
         let id = {
             let _entered = set.enter();
@@ -180,7 +180,7 @@ fn a_task_of_a_local_set_shuts_the_runtime_down() {
             "{message}"
         );
         assert!(message.contains(&format!("    policy      {SHUTDOWN}\n")), "{message}");
-        assert_eq!(told.recv().unwrap().to_string(), message);
+        assert_eq!(reports.recv().unwrap().to_string(), message);
     }
 }
 
@@ -200,11 +200,11 @@ fn a_local_runtime_shuts_down() {
 fn a_panic_whose_handle_is_kept_is_only_reported() {
     for mut builder in builders() {
         builder.report_lasting_after(Some(Duration::ZERO));
-        let (rt, told) = build(builder, UnhandledPanic::ShutdownIfUnobserved);
+        let (rt, reports) = build(builder, UnhandledPanic::ShutdownIfUnobserved);
         let (kept, at) = spawn_culprit(&rt);
         // The watchdog reports it while the runtime does something.
         let report = loop {
-            match told.try_recv() {
+            match reports.try_recv() {
                 Ok(report) => break report,
                 Err(_) => rt.block_on(wakeful::task::yield_now()),
             }
@@ -222,11 +222,11 @@ fn a_panic_whose_handle_is_kept_is_only_reported() {
 #[test]
 fn a_function_is_called_with_the_report() {
     for builder in builders() {
-        let (tell, mut called) = unbounded_channel();
+        let (tx, mut called) = unbounded_channel();
         let (rt, told) = build(
             builder,
             UnhandledPanic::call(move |report| {
-                tell.send(report.clone()).unwrap();
+                tx.send(report.clone()).unwrap();
                 panic!("the function of the policy");
             }),
         );
@@ -244,11 +244,11 @@ fn a_function_is_called_with_the_report() {
 #[test]
 fn the_default_reports_and_goes_on() {
     for mut builder in builders() {
-        let (tell, mut told) = unbounded_channel();
-        builder.on_report(move |report| tell.send(report.clone()).unwrap());
+        let (tx, mut rx) = unbounded_channel();
+        builder.on_report(move |report| tx.send(report.clone()).unwrap());
         let rt = builder.unhandled_panic(UnhandledPanic::Ignore).build().unwrap();
         drop(spawn_culprit(&rt));
-        let report = rt.block_on(told.recv()).unwrap();
+        let report = rt.block_on(rx.recv()).unwrap();
         let Report::UnobservedPanic(panic) = report else { panic!("{report}") };
         assert_eq!((panic.policy(), panic.is_closure()), (None, false));
         assert!(panic.to_string().ends_with(
@@ -263,7 +263,7 @@ fn the_default_reports_and_goes_on() {
 #[test]
 fn the_panic_of_any_task_may_shut_the_runtime_down() {
     for builder in builders() {
-        let (rt, told) = build(builder, UnhandledPanic::ShutdownRuntime);
+        let (rt, reports) = build(builder, UnhandledPanic::ShutdownRuntime);
         let closure: JoinHandle<()> = rt.spawn_blocking(|| panic!("the closure"));
         assert!(rt.block_on(closure).unwrap_err().is_panic(), "a closure does not");
         let (culprit, at) = spawn_culprit(&rt);
@@ -279,7 +279,7 @@ fn the_panic_of_any_task_may_shut_the_runtime_down() {
             )
         );
         drop(culprit);
-        assert!(told.try_recv().is_err(), "what has shut the runtime down was observed");
+        assert!(reports.try_recv().is_err(), "what has shut the runtime down was observed");
     }
 }
 

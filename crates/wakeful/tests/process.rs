@@ -192,9 +192,9 @@ fn kill_on_drop_kills_and_nothing_else_does() {
 
 #[test]
 fn a_runtime_that_ends_kills_only_children_with_kill_on_drop() {
-    for told in [false, true] {
+    for kill in [false, true] {
         for rt in runtimes() {
-            let mut child = rt.block_on(async { cat().kill_on_drop(told).spawn().unwrap() });
+            let mut child = rt.block_on(async { cat().kill_on_drop(kill).spawn().unwrap() });
             let id = child.id().unwrap();
             let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
             // Converts the pipes to blocking descriptors, because their runtime ends.
@@ -208,7 +208,7 @@ fn a_runtime_that_ends_kills_only_children_with_kill_on_drop() {
             let written = std::io::Write::write_all(&mut input, b"x");
             let mut byte = [0];
             let read = std::io::Read::read(&mut output, &mut byte).unwrap();
-            if told {
+            if kill {
                 assert_eq!(read, 0, "{name}");
             } else {
                 written.unwrap();

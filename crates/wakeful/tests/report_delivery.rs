@@ -201,13 +201,13 @@ fn file_gets_what_is_printed() {
 
 /// Returns the reports that a hook receives, and how many deadlocks were counted.
 fn received(filter: ReportFilter) -> (Vec<Report>, u64) {
-    let (tell, told) = std::sync::mpsc::channel();
-    let hook = move |report: &Report| drop(tell.send(report.clone()));
+    let (tx, rx) = std::sync::mpsc::channel();
+    let hook = move |report: &Report| drop(tx.send(report.clone()));
     let rt = builder().report_filter(filter).on_report(hook).build().unwrap();
     make_both(&rt);
     let deadlocks = count(&rt, "deadlock");
     drop(rt);
-    (told.into_iter().collect(), deadlocks)
+    (rx.into_iter().collect(), deadlocks)
 }
 
 #[test]

@@ -32,19 +32,19 @@ fn builders() -> [Builder; 2] {
 }
 
 fn build(mut builder: Builder) -> (Runtime, Receiver<Report>) {
-    let (tell, told) = channel();
-    let hook = move |report: &Report| drop(tell.send(report.clone()));
-    (builder.enable_all().report_blocked_after(None).on_report(hook).build().unwrap(), told)
+    let (tx, rx) = channel();
+    let hook = move |report: &Report| drop(tx.send(report.clone()));
+    (builder.enable_all().report_blocked_after(None).on_report(hook).build().unwrap(), rx)
 }
 
-fn none(told: &Receiver<Report>) {
-    let left: Vec<Report> = told.try_iter().collect();
+fn none(reports: &Receiver<Report>) {
+    let left: Vec<Report> = reports.try_iter().collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]
 fn tasks_that_never_ran_are_reported_at_shutdown() {
-    let (rt, told) = build(current_thread());
+    let (rt, reports) = build(current_thread());
     let line = line!() + 3;
     rt.block_on(async {
         for _ in 0..3 {
@@ -54,11 +54,11 @@ fn tasks_that_never_ran_are_reported_at_shutdown() {
         // The program has given this task up, so it is not reported.
         wakeful::spawn(async {}).abort();
     });
-    none(&told);
+    none(&reports);
     drop(rt);
-    let Ok(Report::NeverPolled(found)) = told.recv() else { panic!("nothing is told") };
+    let Ok(Report::NeverPolled(found)) = reports.recv() else { panic!("no report") };
     check_never_polled(&found, line);
-    none(&told);
+    none(&reports);
 }
 
 fn check_never_polled(found: &NeverPolled, line: u32) {
@@ -82,7 +82,7 @@ fn tasks_that_never_ran_are_reported_on_workers_too() {
     builder.worker_threads(1).rescue_after(None).on_thread_start(move || {
         opened.lock().unwrap().recv().unwrap_err();
     });
-    let (rt, told) = build(builder);
+    let (rt, reports) = build(builder);
     let line = line!() + 3;
     for _ in 0..3 {
         // In the shared queue: the only worker has not started.
@@ -96,10 +96,10 @@ fn tasks_that_never_ran_are_reported_on_workers_too() {
     }
     drop(open);
     dropping.join().unwrap();
-    let Ok(Report::NeverPolled(found)) = told.recv() else { panic!("nothing is told") };
+    let Ok(Report::NeverPolled(found)) = reports.recv() else { panic!("no report") };
     let sites: Vec<_> = found.sites().iter().map(|(at, count)| (at.line(), *count)).collect();
     assert_eq!(sites, [(line, 3), (line + 2, 1)], "{found}");
-    none(&told);
+    none(&reports);
 }
 
 /// A runtime that closes registers no socket.
@@ -112,19 +112,19 @@ fn is_closing(handle: &Handle) -> bool {
 #[test]
 fn tasks_that_ran_or_were_given_up_are_not_reported() {
     for builder in builders() {
-        let (rt, told) = build(builder);
+        let (rt, reports) = build(builder);
         rt.block_on(async { wakeful::spawn(async {}).await.unwrap() });
         drop(rt);
-        none(&told);
+        none(&reports);
     }
     type Way = fn(Runtime);
     let ways: [Way; 2] =
         [|rt| rt.shutdown_background(), |rt| rt.shutdown_timeout(Duration::from_secs(600))];
     for shut_down in ways {
-        let (rt, told) = build(current_thread());
+        let (rt, reports) = build(current_thread());
         rt.spawn(async {});
         shut_down(rt);
-        none(&told);
+        none(&reports);
     }
     let mut of_a_test = current_thread();
     of_a_test.always_end_stuck_block_on(true);
@@ -134,10 +134,10 @@ fn tasks_that_ran_or_were_given_up_are_not_reported() {
     let mut without = current_thread();
     without.report_lasting_after(None);
     for builder in [of_a_test, of_a_tokio_test, without] {
-        let (rt, told) = build(builder);
+        let (rt, reports) = build(builder);
         rt.spawn(async {});
         drop(rt);
-        none(&told);
+        none(&reports);
     }
 }
 
@@ -145,20 +145,20 @@ fn tasks_that_ran_or_were_given_up_are_not_reported() {
 /// report.
 fn slow_shutdown(mut builder: Builder, start: impl FnOnce(&Runtime, Receiver<()>)) -> SlowShutdown {
     let (end, ended) = channel::<()>();
-    let (tell, told) = channel();
+    let (tx, rx) = channel();
     let end = Mutex::new(Some(end));
     builder.report_blocked_after(None).report_lasting_after(Some(Duration::ZERO));
     builder.on_report(move |report| {
         if let Report::SlowShutdown(slow) = report {
-            tell.send(slow.clone()).unwrap();
+            tx.send(slow.clone()).unwrap();
             drop(end.lock().unwrap().take());
         }
     });
     let rt = builder.build().unwrap();
     start(&rt, ended);
     drop(rt);
-    let slow = told.recv().unwrap();
-    assert!(told.try_recv().is_err(), "told once");
+    let slow = rx.recv().unwrap();
+    assert!(rx.try_recv().is_err(), "reported once");
     let text = slow.to_string();
     assert!(
         text.starts_with("slow shutdown (suspected): the drop of the runtime has waited "),
@@ -174,7 +174,7 @@ fn a_shutdown_names_the_closures_that_it_waits_for() {
         let line = line!() + 4;
         let slow = slow_shutdown(builder, |rt, ended| {
             let (start, started) = channel();
-            // Runs until the report is told, and keeps the second one in the queue.
+            // Runs until the report is delivered, and keeps the second one in the queue.
             rt.spawn_blocking(move || {
                 start.send(()).unwrap();
                 ended.recv().unwrap_err();
@@ -215,12 +215,12 @@ fn a_shutdown_names_the_poll_that_it_waits_for() {
 #[test]
 fn a_shutdown_with_little_time_captures_no_stack() {
     let (end, ended) = channel::<()>();
-    let (tell, told) = channel();
+    let (tx, rx) = channel();
     let end = Mutex::new(Some(end));
     let mut builder = Builder::new_current_thread();
     builder.report_blocked_after(None).report_lasting_after(Some(Duration::ZERO));
     builder.on_report(move |report| {
-        tell.send(report.clone()).unwrap();
+        tx.send(report.clone()).unwrap();
         drop(end.lock().unwrap().take());
     });
     let rt = builder.build().unwrap();
@@ -231,7 +231,7 @@ fn a_shutdown_with_little_time_captures_no_stack() {
     });
     started.recv().unwrap();
     rt.shutdown_timeout(Duration::from_millis(400));
-    let Report::SlowShutdown(slow) = told.recv().unwrap() else { panic!() };
+    let Report::SlowShutdown(slow) = rx.recv().unwrap() else { panic!() };
     assert!(!slow.threads().is_empty(), "{slow}");
     for thread in slow.threads() {
         assert_eq!(thread.stack(), ["not captured: the time limit of the shutdown is near"]);
@@ -242,19 +242,19 @@ fn a_shutdown_with_little_time_captures_no_stack() {
 #[test]
 fn a_shutdown_that_does_not_last_is_not_reported() {
     for builder in builders() {
-        let (rt, told) = build(builder);
+        let (rt, reports) = build(builder);
         rt.block_on(rt.spawn_blocking(|| ())).unwrap();
         drop(rt);
-        let left: Vec<Report> = told.try_iter().collect();
+        let left: Vec<Report> = reports.try_iter().collect();
         assert!(left.is_empty(), "{left:?}");
     }
     for mut builder in builders() {
         builder.report_lasting_after(Some(Duration::ZERO));
-        let (rt, told) = build(builder);
+        let (rt, reports) = build(builder);
         let (end, ended) = channel::<()>();
         rt.spawn_blocking(move || ended.recv().unwrap_err());
         rt.shutdown_background();
-        none(&told);
+        none(&reports);
         drop(end);
     }
 }

@@ -29,9 +29,9 @@ fn builders() -> [Builder; 2] {
 
 /// Builds a runtime. Returns its reports, too.
 fn build(mut builder: Builder) -> (Runtime, Receiver<Report>) {
-    let (tell, told) = channel();
-    builder.on_report(move |report| drop(tell.send(report.clone())));
-    (builder.build().unwrap(), told)
+    let (tx, rx) = channel();
+    builder.on_report(move |report| drop(tx.send(report.clone())));
+    (builder.build().unwrap(), rx)
 }
 
 /// Returns when the thread is parked, or waits for a channel of std.
@@ -130,7 +130,7 @@ fn check_text(slow: &SlowShutdown, limit: &str, closure: &Blocked) {
 #[test]
 fn a_report_names_the_closure_that_is_left() {
     for builder in builders() {
-        let (rt, told) = build(builder);
+        let (rt, reports) = build(builder);
         let closure = block(&rt);
         let report = rt.shutdown_with_report(SHORT);
         assert!(!report.is_complete() && report.waited() >= SHORT);
@@ -145,7 +145,7 @@ fn a_report_names_the_closure_that_is_left() {
         assert!(text.starts_with("shutdown: incomplete after "), "{text}");
         assert!(text.contains(", 1 task alive when it began\nruntime after "), "{text}");
         assert!(text.ends_with(&late.to_string()), "{text}");
-        assert!(told.try_recv().is_err(), "the caller has it");
+        assert!(reports.try_recv().is_err(), "the caller has it");
     }
 }
 
@@ -153,7 +153,7 @@ fn a_report_names_the_closure_that_is_left() {
 #[test]
 fn a_report_has_the_stack_of_the_thread_that_is_left() {
     for builder in builders() {
-        let (rt, _told) = build(builder);
+        let (rt, _reports) = build(builder);
         let closure = block(&rt);
         let report = rt.shutdown_with_report(Duration::from_secs(1));
         let late = report.late().unwrap();
@@ -166,7 +166,7 @@ fn a_report_has_the_stack_of_the_thread_that_is_left() {
 #[test]
 fn a_report_names_what_a_closure_waits_for_and_where() {
     for builder in builders() {
-        let (rt, _told) = build(builder);
+        let (rt, _reports) = build(builder);
         let (sender, spawned, waits) = block_in_recv(&rt);
         let report = rt.shutdown_with_report(SHORT);
         let slow = report.late().unwrap();
@@ -195,7 +195,7 @@ fn a_report_names_what_a_closure_waits_for_and_where() {
 #[test]
 fn a_report_names_the_poll_that_is_left() {
     let [_, builder] = builders();
-    let (rt, _told) = build(builder);
+    let (rt, _reports) = build(builder);
     let (end, ended) = channel::<()>();
     let (start, started) = channel();
     let poll = async move {
@@ -218,7 +218,7 @@ fn a_report_names_the_poll_that_is_left() {
 #[test]
 fn a_complete_shutdown_reports_what_the_tasks_waited_for() {
     for builder in builders() {
-        let (rt, told) = build(builder);
+        let (rt, reports) = build(builder);
         let (sender, mut receiver) = mpsc::channel::<()>(1);
         let line = line!() + 1;
         let waits = rt.spawn(async move { receiver.recv().await });
@@ -238,7 +238,7 @@ fn a_complete_shutdown_reports_what_the_tasks_waited_for() {
         assert!(text.contains(", 1 task alive when it began\n"), "{text}");
         assert!(text.contains(&wait.to_string()), "{text}");
         assert!(sender.is_closed(), "the task was dropped");
-        assert!(told.try_recv().is_err());
+        assert!(reports.try_recv().is_err());
     }
 }
 
@@ -252,13 +252,13 @@ fn a_local_runtime_reports_too() {
 #[test]
 fn a_shutdown_timeout_reports_what_is_left() {
     for builder in builders() {
-        let (rt, told) = build(builder);
+        let (rt, reports) = build(builder);
         let closure = block(&rt);
         rt.shutdown_timeout(SHORT);
-        let Ok(Report::SlowShutdown(slow)) = told.recv() else { panic!("another report") };
+        let Ok(Report::SlowShutdown(slow)) = reports.recv() else { panic!("another report") };
         assert_eq!((slow.is_over(), slow.limit()), (true, Some(SHORT)));
         check_text(&slow, "50 ms", &closure);
-        assert!(told.try_recv().is_err(), "once");
+        assert!(reports.try_recv().is_err(), "once");
     }
 }
 
@@ -267,10 +267,10 @@ fn a_shutdown_timeout_reports_what_is_left() {
 fn a_shutdown_timeout_reports_before_its_limit_and_at_it() {
     for mut builder in builders() {
         builder.report_lasting_after(Some(Duration::ZERO));
-        let (rt, told) = build(builder);
+        let (rt, all_reports) = build(builder);
         let _closure = block(&rt);
         rt.shutdown_timeout(SHORT);
-        let reports: Vec<SlowShutdown> = told
+        let reports: Vec<SlowShutdown> = all_reports
             .try_iter()
             .filter_map(|report| match report {
                 Report::SlowShutdown(slow) => Some(slow),
@@ -294,25 +294,25 @@ fn a_shutdown_that_ends_or_must_not_wait_reports_nothing() {
     let ways: [Way; 2] = [|rt| rt.shutdown_background(), |rt| rt.shutdown_timeout(Duration::ZERO)];
     for shut_down in ways {
         for builder in builders() {
-            let (rt, told) = build(builder);
+            let (rt, reports) = build(builder);
             let _closure = block(&rt);
             shut_down(rt);
-            assert!(told.try_recv().is_err());
+            assert!(reports.try_recv().is_err());
         }
     }
     for mut builder in builders() {
         builder.report_lasting_after(None);
-        let (rt, told) = build(builder);
+        let (rt, reports) = build(builder);
         let _closure = block(&rt);
         rt.shutdown_timeout(SHORT);
-        assert!(told.try_recv().is_err(), "reports of what lasts are off");
+        assert!(reports.try_recv().is_err(), "reports of what lasts are off");
     }
     for mut builder in builders() {
         builder.report_filter(ReportFilter::Proven);
-        let (rt, told) = build(builder);
+        let (rt, reports) = build(builder);
         rt.block_on(rt.spawn_blocking(|| ())).unwrap();
         rt.shutdown_timeout(LONG);
-        assert!(told.try_recv().is_err());
+        assert!(reports.try_recv().is_err());
     }
 }
 
@@ -321,7 +321,7 @@ fn a_shutdown_that_ends_or_must_not_wait_reports_nothing() {
 fn a_report_names_closures_that_are_queued() {
     for mut builder in builders() {
         builder.max_blocking_threads(1);
-        let (rt, _told) = build(builder);
+        let (rt, _reports) = build(builder);
         let closure = block(&rt);
         let queued = line!() + 1;
         rt.spawn_blocking(|| ());
@@ -340,7 +340,7 @@ fn a_report_names_closures_that_are_queued() {
 #[ignore = "for a child process"]
 fn leave_stdin() {
     for builder in builders() {
-        let (rt, told) = build(builder);
+        let (rt, reports) = build(builder);
         let read = rt.spawn(async { wakeful::io::stdin().read(&mut [0]).await });
         // Another read of the same lock may wait: all closures of stdin have this name.
         let has_begun = || {
@@ -353,7 +353,7 @@ fn leave_stdin() {
             }
         });
         rt.shutdown_timeout(SHORT);
-        assert!(told.try_recv().is_err(), "no program can end it");
+        assert!(reports.try_recv().is_err(), "no program can end it");
         drop(read);
     }
 }

@@ -315,8 +315,8 @@ fn waits_in_destructors_end() {
             for is_polled in [true, false] {
                 let rt = builder.build().unwrap();
                 must_end(&format!("{way}, {kind}, {is_polled}"), move || {
-                    let (tell, told) = mpsc::channel();
-                    let waits = OnDrop(move || tell.send(block_in_place(block_on_sleep)).unwrap());
+                    let (tx, rx) = mpsc::channel();
+                    let waits = OnDrop(move || tx.send(block_in_place(block_on_sleep)).unwrap());
                     drop(rt.spawn(may_wait_forever(async move {
                         let _waits = waits;
                         pending::<()>().await;
@@ -327,7 +327,7 @@ fn waits_in_destructors_end() {
                     // Without a handle, threads that start late have no runtime context.
                     let handle = rt.handle().clone();
                     shut_down(rt);
-                    assert_eq!(told.recv().unwrap(), SHUT_DOWN, "{way}, {kind}");
+                    assert_eq!(rx.recv().unwrap(), SHUT_DOWN, "{way}, {kind}");
                     drop(handle);
                 });
             }
@@ -353,13 +353,13 @@ fn waits_in_hooks_for_reports_end() {
                 })
                 .build()
                 .unwrap();
-            let (told, tell) = mpsc::channel::<()>();
+            let (tx, rx) = mpsc::channel::<()>();
             rt.spawn(async move {
                 *wait.lock().unwrap() = Some(make());
-                let _ = tell.recv_timeout(LIMIT); // long enough to be reported
+                let _ = rx.recv_timeout(LIMIT); // long enough to be reported
             });
             entered.recv().unwrap();
-            drop(told);
+            drop(tx);
             drop(rt);
             assert_eq!(ended.recv().expect(what), outcome, "{what}");
         });

@@ -61,11 +61,11 @@ fn end_after_closure(rt: &Runtime) -> String {
 
 /// The text with which one ended that could have been helped by another `block_on`, until that ended.
 fn end_after_another(rt: &Runtime) -> String {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tx, rx) = std::sync::mpsc::channel();
     let (call, called) = futures::channel::oneshot::channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            told.recv().unwrap();
+            rx.recv().unwrap();
             scope.spawn(move || {
                 wait_until_quiet();
                 call.send(()).unwrap();
@@ -74,7 +74,7 @@ fn end_after_another(rt: &Runtime) -> String {
         });
         end_of_future(rt, async {
             let task = wakeful::spawn(std::future::pending::<()>());
-            tell.send(()).unwrap();
+            tx.send(()).unwrap();
             task.await.unwrap();
         })
     })
@@ -84,12 +84,12 @@ fn end_after_another(rt: &Runtime) -> String {
 /// for the watchdog.
 fn end_after_thread(
     rt: &Runtime,
-    told: Receiver<(&'static str, Certainty)>,
+    reports: Receiver<(&'static str, Certainty)>,
 ) -> (String, Receiver<(&'static str, Certainty)>) {
     std::thread::scope(|scope| {
         let looks_on = scope.spawn(move || {
-            while told.recv().unwrap() != ("deadlock", Certainty::Suspected) {}
-            told
+            while reports.recv().unwrap() != ("deadlock", Certainty::Suspected) {}
+            reports
         });
         (end_of_future(rt, waits_for_itself()), looks_on.join().unwrap())
     })
@@ -97,11 +97,11 @@ fn end_after_thread(
 
 /// The texts with which two ended of which the second got stuck after the first had been looked at.
 fn ends_of_two(rt: &Runtime) -> [String; 2] {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tx, rx) = std::sync::mpsc::channel();
     let (call, called) = futures::channel::oneshot::channel::<()>();
     std::thread::scope(|scope| {
         let second = scope.spawn(move || {
-            let task: JoinHandle<()> = told.recv().unwrap();
+            let task: JoinHandle<()> = rx.recv().unwrap();
             end_of_future(rt, async {
                 scope.spawn(move || {
                     wait_until_quiet();
@@ -113,7 +113,7 @@ fn ends_of_two(rt: &Runtime) -> [String; 2] {
         });
         let first = end_of_future(rt, async {
             let task = wakeful::spawn(std::future::pending::<()>());
-            tell.send(wakeful::spawn(std::future::pending::<()>())).unwrap();
+            tx.send(wakeful::spawn(std::future::pending::<()>())).unwrap();
             task.await.unwrap();
         });
         [first, second.join().unwrap()]
@@ -168,20 +168,20 @@ fn helped_by_its_hook(builder: &mut Builder) -> bool {
 
 /// A callback for the end of a thread may wake a task: the `block_on` goes on.
 fn is_woken_by_a_callback(builder: &mut Builder) -> bool {
-    let (tell, told) = futures::channel::oneshot::channel::<()>();
-    let tell = Arc::new(std::sync::Mutex::new(Some(tell)));
+    let (tx, rx) = futures::channel::oneshot::channel::<()>();
+    let tx = Arc::new(std::sync::Mutex::new(Some(tx)));
     let callback = move || {
         // The thread of the blocking pool ends first.
-        if let Some(tell) = tell.lock().unwrap().take() {
+        if let Some(tx) = tx.lock().unwrap().take() {
             // The watchdog scans meanwhile. No event tells that it has.
             std::thread::sleep(std::time::Duration::from_secs(1));
-            let _ = tell.send(());
+            let _ = tx.send(());
         }
     };
     let rt = builder.on_thread_stop(callback).build().unwrap();
     let is_woken = rt.block_on(async {
         spawn_blocking(|| ()).await.unwrap();
-        told.await.is_ok()
+        rx.await.is_ok()
     });
     rt.shutdown_background();
     is_woken
@@ -203,17 +203,17 @@ fn is_woken_by_a_start(builder: &mut Builder, starts: Starts) -> bool {
     let theirs = armed.clone();
     let callback = move || {
         let armed = theirs.lock().unwrap().take();
-        if let Some((started, tell)) = armed {
+        if let Some((started, tx)) = armed {
             started.send(()).unwrap();
             // The watchdog scans meanwhile. No event tells that it has.
             std::thread::sleep(std::time::Duration::from_secs(1));
-            let _ = tell.send(());
+            let _ = tx.send(());
         }
     };
     let rt = builder.on_thread_start(callback).report_blocked_after(None).build().unwrap();
     let is_woken = rt.block_on(async {
         let (started, starts_now) = std::sync::mpsc::channel();
-        let (tell, told) = futures::channel::oneshot::channel::<()>();
+        let (tx, rx) = futures::channel::oneshot::channel::<()>();
         let (tell_runs, runs) = futures::channel::oneshot::channel::<()>();
         let occupies = move || {
             tell_runs.send(()).unwrap();
@@ -224,14 +224,14 @@ fn is_woken_by_a_start(builder: &mut Builder, starts: Starts) -> bool {
             Starts::SpareWorker => wakeful::spawn(async move { occupies() }),
         };
         runs.await.unwrap();
-        *armed.lock().unwrap() = Some((started, tell));
+        *armed.lock().unwrap() = Some((started, tx));
         let next = match starts {
             Starts::PoolThread => spawn_blocking(|| ()),
             Starts::SpareWorker => wakeful::spawn(async {}),
         };
         occupied.await.unwrap();
         next.await.unwrap();
-        told.await.is_ok()
+        rx.await.is_ok()
     });
     rt.shutdown_background();
     is_woken
@@ -259,12 +259,12 @@ fn main() {
     let mut two = Builder::new_multi_thread();
     for builder in [&mut Builder::new_current_thread(), two.worker_threads(2)] {
         assert!(helped_by_its_hook(builder));
-        let (tell, told) = std::sync::mpsc::channel();
-        let hook = move |report: &Report| _ = tell.send((report.kind(), report.certainty()));
+        let (tx, rx) = std::sync::mpsc::channel();
+        let hook = move |report: &Report| _ = tx.send((report.kind(), report.certainty()));
         // Nothing is proven while the pool has an idle thread.
         builder.thread_keep_alive(std::time::Duration::from_millis(1));
         let rt = builder.enable_all().dump_on_signal(true).on_report(hook).build().unwrap();
-        let (text, told) = end_after_thread(&rt, told);
+        let (text, reports) = end_after_thread(&rt, rx);
         assert!(text.contains("no threads other than those of its runtimes"), "{text}");
         let text = end_of(&rt);
         assert!(text.contains("can never return") && text.contains("Mutex::lock"), "{text}");
@@ -282,13 +282,16 @@ fn main() {
             assert!(text.contains("can never return"), "{text}");
         }
         // Each is told, though all but one are of one thread, and within seconds.
-        let told: Vec<_> = told.try_iter().collect();
-        let ends =
-            told.iter().filter(|told| **told == ("stuck_block_on", Certainty::Proven)).count();
+        let reports: Vec<_> = reports.try_iter().collect();
+        let ends = reports
+            .iter()
+            .filter(|report| **report == ("stuck_block_on", Certainty::Proven))
+            .count();
         assert_eq!(ends, 3 + texts.len());
         // So is each cycle of locks, as proven: no other thread could have a guard.
-        let proven = told.iter().filter(|told| **told == ("deadlock", Certainty::Proven)).count();
-        assert!(proven >= 3, "{told:?}");
+        let proven =
+            reports.iter().filter(|report| **report == ("deadlock", Certainty::Proven)).count();
+        assert!(proven >= 3, "{reports:?}");
         rt.shutdown_background();
     }
 }

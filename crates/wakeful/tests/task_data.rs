@@ -171,17 +171,17 @@ fn a_task_inherits_if_the_hook_says_so() {
 #[test]
 fn reports_have_the_data() {
     for mut builder in serial_builders().map(|(_, builder)| builder) {
-        let (tell, told) = mpsc::channel::<Report>();
+        let (tx, rx) = mpsc::channel::<Report>();
         let log = Log::default();
         let runtime = builder
             .on_spawn(tagging(&log))
             .report_blocked_after(None)
-            .on_report(move |report| drop(tell.send(report.clone())))
+            .on_report(move |report| drop(tx.send(report.clone())))
             .build()
             .unwrap();
         let orphan = runtime.spawn(pending::<()>());
         runtime.block_on(yield_now());
-        let report = told.recv().unwrap();
+        let report = rx.recv().unwrap();
         assert_eq!((report.kind(), report.tasks().len()), ("orphan", 1));
         assert_eq!(number_of(report.tasks()[0]), Some(1));
         let line = format!("task {} [tag 1]", orphan.id());
@@ -193,7 +193,7 @@ fn reports_have_the_data() {
         let detached = runtime.spawn(async { resume_unwind(Box::new("planted")) });
         drop(detached);
         runtime.block_on(async { wakeful::spawn(async {}).await.unwrap() });
-        let report = told.recv().unwrap();
+        let report = rx.recv().unwrap();
         assert_eq!((report.kind(), number_of(report.tasks()[0])), ("unobserved_panic", Some(2)));
         assert!(report.to_string().contains("[tag 2]"), "{report}");
         // The runtime remembers the report, and the handle of a task its runtime.

@@ -67,10 +67,10 @@ fn a_panic_an_abort_and_the_shutdown_leave_nothing_entered() {
             resume_unwind(Box::new("planted"));
         });
         let noted = Noted(2, log.clone());
-        let (told, tell) = wakeful::sync::oneshot::channel::<()>();
+        let (tx, rx) = wakeful::sync::oneshot::channel::<()>();
         let aborted = runtime.spawn(async move {
             let _noted = noted;
-            drop(told);
+            drop(tx);
             may_wait_forever(pending::<()>()).await;
         });
         let noted = Noted(3, log.clone());
@@ -81,7 +81,7 @@ fn a_panic_an_abort_and_the_shutdown_leave_nothing_entered() {
             may_wait_forever(pending::<()>()).await;
         });
         runtime.block_on(async {
-            tell.await.unwrap_err();
+            rx.await.unwrap_err();
             tell_third.await.unwrap_err();
             aborted.abort();
             assert!(aborted.await.unwrap_err().is_cancelled());

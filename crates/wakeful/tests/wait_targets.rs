@@ -139,8 +139,8 @@ fn a_far_sleep_of_the_root_is_no_address_and_no_task() {
 #[test]
 fn the_deadlock_scanner_survives_far_sleeps() {
     for mut builder in builders() {
-        let (tell, told) = channel();
-        let hook = move |report: &Report| drop(tell.send(report.clone()));
+        let (tx, rx) = channel();
+        let hook = move |report: &Report| drop(tx.send(report.clone()));
         let rt = builder.on_report(hook).build().unwrap();
         for far in far_durations() {
             rt.spawn(async move { sleep(far).await });
@@ -152,7 +152,7 @@ fn the_deadlock_scanner_survives_far_sleeps() {
         });
         rt.block_on(async {
             // No task runs now, so the report comes from the watchdog.
-            let hears = task::spawn_blocking(move || told.recv().unwrap());
+            let hears = task::spawn_blocking(move || rx.recv().unwrap());
             let report = hears.await.unwrap();
             assert!(matches!(report, Report::Deadlock(_)), "{report}");
             stuck.abort();

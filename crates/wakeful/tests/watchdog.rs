@@ -46,10 +46,9 @@ fn a_hook_that_blocks_delays_no_other_runtime() {
             };
             let (release_first, first) = run_blocked(first(), hook);
             entered.recv_timeout(LIMIT).expect("its poll blocks");
-            let (tell, told) = channel();
-            let (release, second) = run_blocked(second(), move |it| _ = tell.send(it.kind()));
-            let kind =
-                told.recv_timeout(LIMIT / 2).expect("it is watched although the hook blocks");
+            let (tx, rx) = channel();
+            let (release, second) = run_blocked(second(), move |it| _ = tx.send(it.kind()));
+            let kind = rx.recv_timeout(LIMIT / 2).expect("it is watched although the hook blocks");
             assert_eq!(kind, "blocked");
             drop((release, leave, release_first));
             [first, second].into_iter().for_each(|thread| thread.join().unwrap());
@@ -80,10 +79,9 @@ fn a_function_for_thread_names_that_blocks_delays_no_other_runtime() {
     let waits = rt.spawn(async {});
     entered.recv_timeout(LIMIT).expect("the worker is stuck, and a task waits");
     for kind in KINDS {
-        let (tell, told) = channel();
-        let (release, second) = run_blocked(kind(), move |it| _ = tell.send(it.kind()));
-        let kind =
-            told.recv_timeout(LIMIT / 2).expect("it is watched although the function blocks");
+        let (tx, rx) = channel();
+        let (release, second) = run_blocked(kind(), move |it| _ = tx.send(it.kind()));
+        let kind = rx.recv_timeout(LIMIT / 2).expect("it is watched although the function blocks");
         assert_eq!(kind, "blocked");
         drop(release);
         second.join().unwrap();

@@ -76,9 +76,9 @@ fn runtimes() -> [(Runtime, mpsc::UnboundedReceiver<Report>); 2] {
     let mut multi = Builder::new_multi_thread();
     multi.worker_threads(2);
     [Builder::new_current_thread(), multi].map(|mut builder| {
-        let (tell, told) = mpsc::unbounded_channel();
-        let hook = move |report: &Report| drop(tell.send(report.clone()));
-        (builder.enable_all().on_report(hook).build().unwrap(), told)
+        let (tx, rx) = mpsc::unbounded_channel();
+        let hook = move |report: &Report| drop(tx.send(report.clone()));
+        (builder.enable_all().on_report(hook).build().unwrap(), rx)
     })
 }
 
@@ -123,8 +123,8 @@ fn load(address: SocketAddr, paths: &[&'static str], times: usize) -> Vec<JoinHa
 }
 
 /// Waits for a report of a deadlock, which is only suspected: the client may close the connection.
-fn deadlock(rt: &Runtime, told: &mut mpsc::UnboundedReceiver<Report>) -> Deadlock {
-    let report = rt.block_on(async { tokio::time::timeout(LIMIT, told.recv()).await });
+fn deadlock(rt: &Runtime, reports: &mut mpsc::UnboundedReceiver<Report>) -> Deadlock {
+    let report = rt.block_on(async { tokio::time::timeout(LIMIT, reports.recv()).await });
     let report = report.expect("a report comes").expect("the hook lives");
     println!("{report}\n");
     assert_eq!(report.certainty(), Certainty::Suspected, "{report}");
@@ -134,10 +134,10 @@ fn deadlock(rt: &Runtime, told: &mut mpsc::UnboundedReceiver<Report>) -> Deadloc
 
 #[test]
 fn a_handler_that_locks_twice() {
-    for (rt, mut told) in runtimes() {
+    for (rt, mut reports) in runtimes() {
         let address = serve(&rt, true);
         let clients = load(address, &["/audit"], 1);
-        let found = deadlock(&rt, &mut told);
+        let found = deadlock(&rt, &mut reports);
         let [edge] = found.edges() else { panic!("{found}") };
         assert_eq!(edge.kind(), "Mutex::lock");
         assert_eq!(edge.task(), edge.holder(), "{found}");
@@ -152,10 +152,10 @@ fn a_handler_that_locks_twice() {
 
 #[test]
 fn two_handlers_in_opposite_orders_under_load() {
-    for (rt, mut told) in runtimes() {
+    for (rt, mut reports) in runtimes() {
         let address = serve(&rt, true);
         let clients = load(address, &["/buy", "/refund"].repeat(8), 10_000);
-        let found = deadlock(&rt, &mut told);
+        let found = deadlock(&rt, &mut reports);
         // The other edge says where the task of this one has acquired what it holds.
         let has = |edge: &Edge| edge.acquired_at().unwrap().line();
         let mut edges: Vec<_> = (found.edges().iter().zip(found.edges().iter().rev()))
@@ -175,7 +175,7 @@ fn two_handlers_in_opposite_orders_under_load() {
 
 #[test]
 fn handlers_in_one_order_are_silent_under_load() {
-    for (rt, mut told) in runtimes() {
+    for (rt, mut reports) in runtimes() {
         let address = serve(&rt, false);
         let paths = ["/buy", "/refund", "/audit"].repeat(4);
         let answered = Arc::new(AtomicUsize::new(0));
@@ -193,6 +193,6 @@ fn handlers_in_one_order_are_silent_under_load() {
         });
         joins.join().unwrap();
         assert_eq!(answered.load(Relaxed), 20 * paths.len());
-        assert!(told.try_recv().is_err(), "nothing is wrong");
+        assert!(reports.try_recv().is_err(), "nothing is wrong");
     }
 }

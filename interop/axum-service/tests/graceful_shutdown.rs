@@ -51,14 +51,14 @@ fn run(
 ) -> (bool, ShutdownReport, TcpStream, SocketAddr) {
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
     let server = listener.local_addr().unwrap();
-    let (tell, told) = tokio::sync::oneshot::channel();
+    let (tx, rx) = tokio::sync::oneshot::channel();
     let client = std::thread::spawn(move || {
         let stream = ask(server);
-        tell.send(()).unwrap();
+        tx.send(()).unwrap();
         stream
     });
     let is_idle = async {
-        told.await.unwrap();
+        rx.await.unwrap();
         while idle_connections(Handle::current().dump().tasks()).is_empty() {
             tokio::task::yield_now().await;
         }

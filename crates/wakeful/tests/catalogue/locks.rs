@@ -145,11 +145,11 @@ async fn owned_abba(twin: Twin) {
 /// A reader reads again, behind a writer that waits for it: the lock is fair.
 async fn reading_behind_a_writer(twin: Twin) {
     let table = Arc::new(RwLock::new(vec![1]));
-    let (tell, mut told) = mpsc::channel(1);
+    let (tx, mut rx) = mpsc::channel(1);
     let other = table.clone();
     let reader = named("reader", async move {
         let rows = other.read().await; //@ has
-        tell.send(()).await.unwrap();
+        tx.send(()).await.unwrap();
         while is_buggy(twin) && other.try_read().is_ok() {
             wakeful::task::yield_now().await;
         }
@@ -158,7 +158,7 @@ async fn reading_behind_a_writer(twin: Twin) {
         }
         assert!(!other.read().await.is_empty()); //@ wants
     });
-    told.recv().await.unwrap();
+    rx.recv().await.unwrap();
     let writer = named("writer", async move { table.write().await.push(2) }); //@ behind
     let _ = join!(reader, writer);
 }

@@ -34,19 +34,19 @@ async fn a_blocking_command(twin: Twin) {
 /// Receives from a std channel in a task.
 async fn a_std_channel(twin: Twin) {
     let (tx, rx) = std_mpsc::channel::<u32>();
-    let (tell, mut told) = mpsc::channel::<u32>(1);
+    let (async_tx, mut async_rx) = mpsc::channel::<u32>(1);
     let bridge = named("bridge", async move {
         //@ spawned
         match is_buggy(twin) {
             true => drop(rx.recv()),
-            false => drop(told.recv().await),
+            false => drop(async_rx.recv().await),
         }
     });
     if !is_buggy(twin) {
-        tell.send(1).await.unwrap();
+        async_tx.send(1).await.unwrap();
     }
     bridge.await.unwrap();
-    drop((tx, tell));
+    drop((tx, async_tx));
 }
 
 /// Reads a std socket whose other side is slow, with a time-out of the kernel.

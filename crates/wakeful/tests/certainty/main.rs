@@ -42,10 +42,10 @@ fn builders() -> Vec<Builder> {
 
 fn runtimes() -> Vec<(Runtime, Receiver<Report>)> {
     let build = |mut builder: Builder| {
-        let (tell, told) = channel();
-        let hook = move |report: &Report| drop(tell.send(report.clone()));
+        let (tx, rx) = channel();
+        let hook = move |report: &Report| drop(tx.send(report.clone()));
         builder.report_blocked_after(None).on_report(hook);
-        (builder.build().unwrap(), told)
+        (builder.build().unwrap(), rx)
     };
     builders().into_iter().map(build).collect()
 }
@@ -59,9 +59,12 @@ fn is_quiet(handle: &Handle) -> bool {
 }
 
 /// Diagnoses the runtime once the program looks stuck, and then lets it go on.
-fn diagnose_when_quiet(handle: Handle, told: Receiver<LetGo>) -> thread::JoinHandle<Vec<Report>> {
+fn diagnose_when_quiet(
+    handle: Handle,
+    let_go_rx: Receiver<LetGo>,
+) -> thread::JoinHandle<Vec<Report>> {
     thread::spawn(move || {
-        let let_go = told.recv().unwrap();
+        let let_go = let_go_rx.recv().unwrap();
         while !is_quiet(&handle) {
             thread::yield_now();
         }
@@ -83,43 +86,43 @@ fn assert_suspected(reports: &[Report]) {
 }
 
 /// Runs the program on every kind of runtime. `is_told` says whether a suspected report is expected.
-fn finishes(program: Program, is_told: bool) {
-    for (rt, told) in runtimes() {
-        let (tell, hears) = channel();
-        let looks = diagnose_when_quiet(rt.handle().clone(), hears);
-        rt.block_on(async move { wakeful::spawn(program(tell)).await.unwrap() });
+fn finishes(program: Program, is_reported: bool) {
+    for (rt, reports) in runtimes() {
+        let (let_go_tx, let_go_rx) = channel();
+        let looks = diagnose_when_quiet(rt.handle().clone(), let_go_rx);
+        rt.block_on(async move { wakeful::spawn(program(let_go_tx)).await.unwrap() });
         let found = looks.join().unwrap();
-        assert_eq!(!found.is_empty(), is_told, "{found:?}");
+        assert_eq!(!found.is_empty(), is_reported, "{found:?}");
         assert_suspected(&found);
-        assert_suspected(&told.try_iter().collect::<Vec<_>>());
+        assert_suspected(&reports.try_iter().collect::<Vec<_>>());
     }
 }
 
 /// Runs the program on the runtime of a `#[wakeful::test]`.
 async fn finishes_here(program: Program) {
-    let (tell, hears) = channel();
-    let looks = diagnose_when_quiet(Handle::current(), hears);
-    wakeful::spawn(program(tell)).await.unwrap();
+    let (let_go_tx, let_go_rx) = channel();
+    let looks = diagnose_when_quiet(Handle::current(), let_go_rx);
+    wakeful::spawn(program(let_go_tx)).await.unwrap();
     assert_suspected(&looks.join().unwrap());
 }
 
 /// Defines a test on every kind of runtime, and `#[wakeful::test]`s, for each program.
 macro_rules! finishes {
-    ($($program:ident: $is_told:expr;)+) => {$(
+    ($($program:ident: $is_reported:expr;)+) => {$(
         mod $program {
             #[test]
             fn on_every_runtime() {
-                super::finishes(|tell| Box::pin(super::programs::$program(tell)), $is_told);
+                super::finishes(|let_go_tx| Box::pin(super::programs::$program(let_go_tx)), $is_reported);
             }
 
             #[wakeful::test]
             async fn under_test() {
-                super::finishes_here(|tell| Box::pin(super::programs::$program(tell))).await;
+                super::finishes_here(|let_go_tx| Box::pin(super::programs::$program(let_go_tx))).await;
             }
 
             #[wakeful::test(flavor = "multi_thread", worker_threads = 2)]
             async fn under_test_on_two_threads() {
-                super::finishes_here(|tell| Box::pin(super::programs::$program(tell))).await;
+                super::finishes_here(|let_go_tx| Box::pin(super::programs::$program(let_go_tx))).await;
             }
         }
     )+};
@@ -185,26 +188,26 @@ fn a_deadlock_is_reported_once_no_waker_is_left_with_a_channel() {
 /// The watchdog's scan finds what `diagnose` finds: a suspected deadlock. The `block_on` goes on.
 #[test]
 fn a_suspected_deadlock_ends_no_block_on() {
-    for (rt, told) in runtimes() {
+    for (rt, reports) in runtimes() {
         let lock: &'static Mutex<()> = Box::leak(Box::new(Mutex::new(())));
         let handle = rt.handle().clone();
         let keeps = rt.block_on(async {
             let guard = lock.lock().await;
             let keeps = thread::spawn(move || {
-                let report = told.recv().unwrap();
+                let report = reports.recv().unwrap();
                 // A second scan does not end the `block_on` either.
                 let found = handle.diagnose();
                 drop(guard);
-                (report, found, told)
+                (report, found, reports)
             });
             drop(lock.lock().await);
             keeps
         });
-        let (report, found, told) = keeps.join().unwrap();
+        let (report, found, reports) = keeps.join().unwrap();
         assert!(matches!(&*found, [Report::Deadlock(_)]), "{found:?}");
         assert_suspected(&found);
         assert_suspected(&[report]);
-        assert_suspected(&told.try_iter().collect::<Vec<_>>());
+        assert_suspected(&reports.try_iter().collect::<Vec<_>>());
     }
 }
 
@@ -297,7 +300,7 @@ fn awaits_a_task_that_moves_its_handle(
 fn a_join_handle_that_a_thread_has_ends_no_block_on() {
     let programs: [HandleOfAThread; 2] = [moves_its_handle, awaits_a_task_that_moves_its_handle];
     for program in programs {
-        for (rt, told) in runtimes() {
+        for (rt, reports) in runtimes() {
             let (give, given) = channel::<JoinHandle<()>>();
             let handle = rt.handle().clone();
             let aborts = thread::spawn(move || {
@@ -314,7 +317,7 @@ fn a_join_handle_that_a_thread_has_ends_no_block_on() {
             let (found, _task) = aborts.join().unwrap();
             let ends = |report: &Report| matches!(report, Report::StuckBlockOn(_));
             assert!(!found.iter().any(ends), "{found:?}");
-            assert!(!told.try_iter().any(|report| ends(&report)));
+            assert!(!reports.try_iter().any(|report| ends(&report)));
         }
     }
 }
@@ -367,23 +370,23 @@ fn a_cycle_of_join_handles_is_proven() {
 #[test]
 fn a_task_that_wakes_itself_is_suspected_of_spinning() {
     for mut builder in builders() {
-        let is_told = Arc::new(AtomicBool::new(false));
-        let (tell, told) = channel();
-        let tells = is_told.clone();
+        let is_reported = Arc::new(AtomicBool::new(false));
+        let (tx, rx) = channel();
+        let tells = is_reported.clone();
         builder.report_blocked_after(None).on_report(move |report| {
-            tell.send(report.clone()).unwrap();
+            tx.send(report.clone()).unwrap();
             tells.store(true, Relaxed);
         });
         let rt = builder.build().unwrap();
         let spins = rt.spawn(poll_fn(move |cx| {
-            if is_told.load(Relaxed) {
+            if is_reported.load(Relaxed) {
                 return Poll::Ready(());
             }
             cx.waker().wake_by_ref();
             Poll::Pending
         }));
         rt.block_on(spins).unwrap();
-        let reports: Vec<Report> = told.try_iter().collect();
+        let reports: Vec<Report> = rx.try_iter().collect();
         assert!(matches!(&*reports, [Report::Spinning(_)]), "{reports:?}");
         assert_suspected(&reports);
         let text = reports[0].to_string();

@@ -7,7 +7,7 @@ fn forever<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
 
-pub async fn a_guard_moved_to_background_work_after_a_timeout(tell: Sender<LetGo>) {
+pub async fn a_guard_moved_to_background_work_after_a_timeout(let_go_tx: Sender<LetGo>) {
     let lock = forever(Mutex::new(0));
     let (let_go, goes) = oneshot::channel::<()>();
     let mut work = Box::pin(async move {
@@ -17,12 +17,12 @@ pub async fn a_guard_moved_to_background_work_after_a_timeout(tell: Sender<LetGo
     });
     assert!(timeout(Duration::ZERO, &mut work).await.is_err());
     let background = wakeful::spawn(work);
-    tell.send(let_go).unwrap();
+    let_go_tx.send(let_go).unwrap();
     assert_eq!(*lock.lock().await, 1);
     background.await.unwrap();
 }
 
-pub async fn a_static_guard_moved_into_a_child(tell: Sender<LetGo>) {
+pub async fn a_static_guard_moved_into_a_child(let_go_tx: Sender<LetGo>) {
     let lock = forever(Mutex::new(0));
     let (let_go, goes) = oneshot::channel::<()>();
     let mut guard = lock.lock().await;
@@ -30,11 +30,11 @@ pub async fn a_static_guard_moved_into_a_child(tell: Sender<LetGo>) {
         goes.await.unwrap();
         *guard += 1;
     });
-    tell.send(let_go).unwrap();
+    let_go_tx.send(let_go).unwrap();
     assert_eq!(*lock.lock().await, 1);
 }
 
-pub async fn a_static_guard_moved_to_a_thread(tell: Sender<LetGo>) {
+pub async fn a_static_guard_moved_to_a_thread(let_go_tx: Sender<LetGo>) {
     let lock = forever(Mutex::new(0));
     let (let_go, goes) = oneshot::channel::<()>();
     let mut guard = lock.lock().await;
@@ -42,11 +42,11 @@ pub async fn a_static_guard_moved_to_a_thread(tell: Sender<LetGo>) {
         goes.blocking_recv().unwrap();
         *guard += 1;
     });
-    tell.send(let_go).unwrap();
+    let_go_tx.send(let_go).unwrap();
     assert_eq!(*lock.lock().await, 1);
 }
 
-pub async fn permits_sent_with_jobs(tell: Sender<LetGo>) {
+pub async fn permits_sent_with_jobs(let_go_tx: Sender<LetGo>) {
     let slots = forever(Semaphore::new(1));
     let (jobs, mut queue) = mpsc::channel(1);
     let (let_go, goes) = oneshot::channel::<()>();
@@ -60,12 +60,12 @@ pub async fn permits_sent_with_jobs(tell: Sender<LetGo>) {
     wakeful::spawn(async move { drop(wakeful::spawn(works)) }).await.unwrap();
     let slot = slots.acquire().await.unwrap();
     jobs.send((slot, goes)).await.unwrap();
-    tell.send(let_go).unwrap();
+    let_go_tx.send(let_go).unwrap();
     let slot = slots.acquire().await.unwrap();
     drop((slot, jobs));
 }
 
-pub async fn a_receiver_handed_on(tell: Sender<LetGo>) {
+pub async fn a_receiver_handed_on(let_go_tx: Sender<LetGo>) {
     let (tx, mut rx) = mpsc::channel(1);
     let (give, given) = oneshot::channel::<mpsc::Receiver<u32>>();
     let (let_go, goes) = oneshot::channel::<()>();
@@ -84,12 +84,12 @@ pub async fn a_receiver_handed_on(tell: Sender<LetGo>) {
         give.send(rx).unwrap();
         sends.await.unwrap();
     });
-    tell.send(let_go).unwrap();
+    let_go_tx.send(let_go).unwrap();
     first.await.unwrap();
     drains.await.unwrap();
 }
 
-pub async fn a_receiver_handed_to_a_child(tell: Sender<LetGo>) {
+pub async fn a_receiver_handed_to_a_child(let_go_tx: Sender<LetGo>) {
     let (tx, mut rx) = mpsc::channel(1);
     let (let_go, goes) = oneshot::channel::<()>();
     let sends = wakeful::spawn(async move {
@@ -102,13 +102,13 @@ pub async fn a_receiver_handed_to_a_child(tell: Sender<LetGo>) {
         goes.await.unwrap();
         while rx.recv().await.is_some() {}
     });
-    tell.send(let_go).unwrap();
+    let_go_tx.send(let_go).unwrap();
     sends.await.unwrap();
     drains.await.unwrap();
 }
 
 /// What looks like a futurelock: the future that was granted the lock is with another task, which polls it later.
-pub async fn a_granted_future_moved_to_another_task(tell: Sender<LetGo>) {
+pub async fn a_granted_future_moved_to_another_task(let_go_tx: Sender<LetGo>) {
     let lock = forever(Mutex::new(0));
     let (let_go, goes) = oneshot::channel::<()>();
     let first = lock.lock().await;
@@ -119,11 +119,11 @@ pub async fn a_granted_future_moved_to_another_task(tell: Sender<LetGo>) {
         goes.await.unwrap();
         *second.await += 1;
     });
-    tell.send(let_go).unwrap();
+    let_go_tx.send(let_go).unwrap();
     assert_eq!(*lock.lock().await, 1);
 }
 
-pub async fn an_abba_that_its_join_set_aborts(tell: Sender<LetGo>) {
+pub async fn an_abba_that_its_join_set_aborts(let_go_tx: Sender<LetGo>) {
     let locks = [Arc::new(Mutex::new(())), Arc::new(Mutex::new(()))];
     let mut set = JoinSet::new();
     for nth in [0, 1] {
@@ -137,7 +137,7 @@ pub async fn an_abba_that_its_join_set_aborts(tell: Sender<LetGo>) {
         });
     }
     let (let_go, goes) = oneshot::channel::<()>();
-    tell.send(let_go).unwrap();
+    let_go_tx.send(let_go).unwrap();
     goes.await.unwrap();
     set.abort_all();
     while let Some(ended) = set.join_next().await {
@@ -146,7 +146,7 @@ pub async fn an_abba_that_its_join_set_aborts(tell: Sender<LetGo>) {
 }
 
 /// The task waits for a lock that it holds, and a message can wake it: a dropped `recv()` has left its waker.
-pub async fn a_waker_left_with_a_channel(tell: Sender<LetGo>) {
+pub async fn a_waker_left_with_a_channel(let_go_tx: Sender<LetGo>) {
     let lock = forever(Mutex::new(0));
     let (tx, mut rx) = mpsc::channel(1);
     let (let_go, goes) = oneshot::channel::<()>();
@@ -156,7 +156,7 @@ pub async fn a_waker_left_with_a_channel(tell: Sender<LetGo>) {
     });
     let _first = lock.lock().await;
     let mut second = pin!(lock.lock());
-    tell.send(let_go).unwrap();
+    let_go_tx.send(let_go).unwrap();
     let received = poll_fn(|cx| {
         let received = pin!(rx.recv()).poll(cx);
         if received.is_pending() {

@@ -1,7 +1,7 @@
 //! Help that comes from a child of the task: a permit, a receiver, an abort.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Sender as Tell, channel};
+use std::sync::mpsc::{Sender as LetGoSender, channel};
 
 use super::{LIMIT, build, builders, found_while};
 use wakeful::inspect::Report;
@@ -10,21 +10,20 @@ use wakeful::sync::{Mutex, Semaphore, mpsc, oneshot};
 use wakeful::task::yield_now;
 
 /// The `block_on` future moves a permit or guard to a task that it spawns, and waits for another. No report is made.
-fn nothing_is_found_of_a_child<F>(waits: impl Fn(Tell<oneshot::Sender<()>>) -> F)
+fn nothing_is_found_of_a_child<F>(waits: impl Fn(LetGoSender<oneshot::Sender<()>>) -> F)
 where
     F: Future<Output = ()>,
 {
     for mut builder in builders() {
-        let (tell, told) = channel();
-        let found =
-            found_while(&build(&mut builder), waits(tell), told, drop::<oneshot::Sender<()>>);
+        let (tx, rx) = channel();
+        let found = found_while(&build(&mut builder), waits(tx), rx, drop::<oneshot::Sender<()>>);
         assert!(found.is_empty(), "{found:?}");
     }
 }
 
 #[test]
 fn a_permit_that_a_child_has() {
-    nothing_is_found_of_a_child(|tell| async move {
+    nothing_is_found_of_a_child(|let_go_tx| async move {
         let seats: &'static Semaphore = Box::leak(Box::new(Semaphore::new(1)));
         let seat = seats.acquire().await.unwrap();
         let (let_go, goes) = oneshot::channel();
@@ -32,14 +31,14 @@ fn a_permit_that_a_child_has() {
             let _ = goes.await;
             drop(seat);
         });
-        tell.send(let_go).unwrap();
+        let_go_tx.send(let_go).unwrap();
         drop(seats.acquire().await.unwrap());
     });
 }
 
 #[test]
 fn a_receiver_that_a_child_has() {
-    nothing_is_found_of_a_child(|tell| async move {
+    nothing_is_found_of_a_child(|let_go_tx| async move {
         let (tx, mut rx) = mpsc::channel(1);
         tx.send(1).await.unwrap();
         assert_eq!(rx.recv().await, Some(1));
@@ -53,7 +52,7 @@ fn a_receiver_that_a_child_has() {
                 tx.send(n).await.unwrap();
             }
         });
-        tell.send(let_go).unwrap();
+        let_go_tx.send(let_go).unwrap();
         producer.await.unwrap();
         consumer.await.unwrap();
     });

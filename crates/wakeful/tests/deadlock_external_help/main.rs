@@ -6,7 +6,7 @@ mod children;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::mpsc::{Receiver as Told, channel};
+use std::sync::mpsc::{Receiver as StdReceiver, channel};
 use std::sync::{Arc, Barrier};
 use std::task::{Context, Waker};
 use std::thread;
@@ -47,12 +47,12 @@ fn is_quiet(handle: &Handle) -> bool {
 fn found_while<T: Send + 'static>(
     rt: &Runtime,
     waits: impl Future<Output = ()>,
-    told: Told<T>,
+    thing_rx: StdReceiver<T>,
     helps: impl FnOnce(T) + Send + 'static,
 ) -> Vec<Report> {
     let handle = rt.handle().clone();
     let looks = thread::spawn(move || {
-        let thing = told.recv().unwrap();
+        let thing = thing_rx.recv().unwrap();
         while !is_quiet(&handle) {
             thread::yield_now();
         }
@@ -72,15 +72,15 @@ fn is_ended(found: &[Report]) -> bool {
 fn permits_that_a_thread_adds() {
     for mut builder in builders() {
         for closes in [false, true] {
-            let (tell, told) = channel();
+            let (tx, rx) = channel();
             let waits = async {
                 let seats = Arc::new(Semaphore::new(1));
                 let _seat = seats.acquire().await.unwrap();
-                tell.send(seats.clone()).unwrap();
+                tx.send(seats.clone()).unwrap();
                 assert_eq!(seats.acquire().await.is_err(), closes);
             };
             let found =
-                found_while(&build(&mut builder), waits, told, move |seats: Arc<Semaphore>| {
+                found_while(&build(&mut builder), waits, rx, move |seats: Arc<Semaphore>| {
                     if closes { seats.close() } else { seats.add_permits(1) }
                 });
             assert!(!is_ended(&found), "{found:?}");
@@ -111,7 +111,7 @@ fn the_end_of_the_runtime_for_a_block_on_of_a_handle() {
 fn a_handle_that_went_to_another_task() {
     for mut builder in builders() {
         for is_foreign in [false, true] {
-            let (tell, told) = channel();
+            let (tx, rx) = channel();
             let waits = async {
                 let mut idle = wakeful::spawn(std::future::pending::<()>());
                 wakeful::select! {
@@ -122,13 +122,13 @@ fn a_handle_that_went_to_another_task() {
                 wakeful::spawn(async move { drop(idle.await) });
                 let called = Arc::new(Notify::new());
                 let (call, calls) = futures::channel::oneshot::channel::<()>();
-                tell.send((call, called.clone())).unwrap();
+                tx.send((call, called.clone())).unwrap();
                 match is_foreign {
                     true => calls.await.unwrap(),
                     false => called.notified().await,
                 }
             };
-            let found = found_while(&build(&mut builder), waits, told, |(call, called)| {
+            let found = found_while(&build(&mut builder), waits, rx, |(call, called)| {
                 called.notify_one();
                 let _ = call.send(());
             });
@@ -150,7 +150,7 @@ fn a_task_of_another_runtime(ours_is_awaited: bool) {
         build(Builder::new_current_thread().shuffle_tasks(seed))
     };
     let (give, given) = channel();
-    let (tell, told) = channel();
+    let (tx, rx) = channel();
     let theirs = thread::spawn(move || {
         shuffled().block_on(async {
             let (end, ends) = oneshot::channel::<()>();
@@ -168,10 +168,10 @@ fn a_task_of_another_runtime(ours_is_awaited: bool) {
             let cx = &mut Context::from_waker(Waker::noop());
             assert!(Pin::new(&mut orphan).poll(cx).is_pending());
         }
-        tell.send(end).unwrap();
+        tx.send(end).unwrap();
         task.await.unwrap().unwrap();
     };
-    let found = found_while(&shuffled(), waits, told, |end| end.send(()).unwrap());
+    let found = found_while(&shuffled(), waits, rx, |end| end.send(()).unwrap());
     assert!(!is_ended(&found), "{found:?}");
     done.send(()).unwrap();
     theirs.join().unwrap();
@@ -208,7 +208,7 @@ fn a_guard_that_a_scoped_thread_has() {
 fn a_future_that_moved_to_another_runtime_with_its_guard() {
     for mut builder in builders() {
         let other = Builder::new_multi_thread().worker_threads(1).build().unwrap();
-        let (tell, told) = channel();
+        let (tx, rx) = channel();
         let waits = async {
             let lock = Arc::new(Mutex::new(()));
             let (let_go, goes) = oneshot::channel::<()>();
@@ -219,10 +219,10 @@ fn a_future_that_moved_to_another_runtime_with_its_guard() {
             });
             assert!(futures::poll!(&mut keeps).is_pending());
             other.spawn(keeps);
-            tell.send(let_go).unwrap();
+            tx.send(let_go).unwrap();
             drop(lock.lock().await);
         };
-        let found = found_while(&build(&mut builder), waits, told, drop::<oneshot::Sender<()>>);
+        let found = found_while(&build(&mut builder), waits, rx, drop::<oneshot::Sender<()>>);
         assert!(!is_ended(&found), "{found:?}");
     }
 }
@@ -230,7 +230,7 @@ fn a_future_that_moved_to_another_runtime_with_its_guard() {
 #[test]
 fn a_task_that_a_thread_aborts() {
     for mut builder in builders() {
-        let (tell, told) = channel();
+        let (tx, rx) = channel();
         let waits = async {
             let (a, b) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
             let _mine = a.lock().await;
@@ -242,11 +242,11 @@ fn a_task_that_a_thread_aborts() {
             while b.try_lock().is_ok() {
                 yield_now().await;
             }
-            tell.send(other).unwrap();
+            tx.send(other).unwrap();
             drop(b.lock().await);
         };
         let abort = |other: task::JoinHandle<()>| other.abort();
-        let found = found_while(&build(&mut builder), waits, told, abort);
+        let found = found_while(&build(&mut builder), waits, rx, abort);
         assert!(!is_ended(&found), "{found:?}");
         assert!(found.iter().any(|report| matches!(report, Report::Deadlock(_))), "{found:?}");
     }
@@ -255,7 +255,7 @@ fn a_task_that_a_thread_aborts() {
 #[test]
 fn capacity_reserved_by_an_owned_permit() {
     for mut builder in builders() {
-        let (tell, told) = channel();
+        let (permit_tx, permit_rx) = channel();
         let waits = async {
             let (tx, mut rx) = mpsc::channel(1);
             tx.send(0).await.unwrap();
@@ -264,11 +264,12 @@ fn capacity_reserved_by_an_owned_permit() {
             // The receiving task waits for the sending task.
             let theirs = tx.clone();
             let sender = wakeful::spawn(async move { theirs.send(1).await.unwrap() });
-            tell.send(permit).unwrap();
+            permit_tx.send(permit).unwrap();
             sender.await.unwrap();
             assert_eq!(rx.recv().await, Some(1));
         };
-        let found = found_while(&build(&mut builder), waits, told, drop::<mpsc::OwnedPermit<i32>>);
+        let found =
+            found_while(&build(&mut builder), waits, permit_rx, drop::<mpsc::OwnedPermit<i32>>);
         assert!(found.is_empty(), "{found:?}");
     }
 }
@@ -340,14 +341,14 @@ fn a_reader_behind_a_writer_that_waits_for_it() {
 #[test]
 fn a_holder_of_no_permits_is_not_waited_for() {
     for mut builder in builders() {
-        let (tell, told) = channel();
+        let (tx, rx) = channel();
         let waits = async {
             let signal = Arc::new(Semaphore::new(0));
             let _none = signal.acquire_many(0).await.unwrap();
-            tell.send(signal.clone()).unwrap();
+            tx.send(signal.clone()).unwrap();
             drop(signal.acquire().await.unwrap());
         };
-        let found = found_while(&build(&mut builder), waits, told, |signal: Arc<Semaphore>| {
+        let found = found_while(&build(&mut builder), waits, rx, |signal: Arc<Semaphore>| {
             signal.add_permits(1);
         });
         assert!(found.is_empty(), "{found:?}");

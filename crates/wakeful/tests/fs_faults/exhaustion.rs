@@ -14,15 +14,15 @@ use crate::support::files::{BACKENDS, Folder, everywhere};
 fn a_full_disk_is_reported_by_the_next_flush() {
     everywhere(|_folder| async move {
         let mut file = OpenOptions::new().write(true).open("/dev/full").await.unwrap();
-        let told = match file.write_all(&[1; 1000]).await {
+        let error = match file.write_all(&[1; 1000]).await {
             Ok(()) => file.flush().await.unwrap_err(),
             Err(error) => error,
         };
-        assert_eq!(told.kind(), ErrorKind::StorageFull);
-        assert_eq!(told.raw_os_error(), Some(libc::ENOSPC));
-        file.flush().await.expect("told once");
-        let told = file.write_at(&[1; 10], 0).await.unwrap_err();
-        assert_eq!(told.kind(), ErrorKind::StorageFull);
+        assert_eq!(error.kind(), ErrorKind::StorageFull);
+        assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+        file.flush().await.expect("reported once");
+        let error = file.write_at(&[1; 10], 0).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::StorageFull);
     });
 }
 
@@ -48,8 +48,8 @@ fn fill_up(folder: &Path, kind: ErrorKind) {
                 assert!(error.raw_os_error().is_some(), "{error}");
                 let len = file.metadata().await.unwrap().len();
                 assert!(len >= flushed && flushed > 0, "{flushed} of {len}");
-                let told = file.write_all_at(&[8; 1 << 20], 0).await.unwrap_err();
-                assert_eq!(told.kind(), kind);
+                let error = file.write_all_at(&[8; 1 << 20], 0).await.unwrap_err();
+                assert_eq!(error.kind(), kind);
                 drop(file);
                 fs::remove_file(&path).await.unwrap();
                 fs::write(&path, "room again").await.unwrap();
@@ -142,14 +142,14 @@ fn without_descriptors_operations_return_the_error() {
                 };
                 assert_eq!(error.raw_os_error(), Some(24), "{error}");
                 // A descriptor that was in use for a moment may be free again.
-                let told = loop {
+                let error = loop {
                     match fs::read(&path).await {
                         Ok(_) => open.extend(File::open(&path).await),
                         Err(error) => break error,
                     }
                     assert!(open.len() < 100, "this was to have few descriptors");
                 };
-                assert_eq!(told.raw_os_error(), Some(24), "{told}");
+                assert_eq!(error.raw_os_error(), Some(24), "{error}");
                 // Operations that need no descriptor still work.
                 assert_eq!(fs::metadata(&path).await.unwrap().len(), 4);
                 assert_eq!(open[0].read_at(&mut [0; 10], 0).await.unwrap(), 4);

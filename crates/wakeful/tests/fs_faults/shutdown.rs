@@ -133,8 +133,8 @@ fn a_runtime_goes_down_with_a_read_that_does_not_end() {
             let mut file = runtime.block_on(runtime.spawn(begin)).unwrap();
             drop(runtime);
             let other = current_thread(FileBackend::Pool);
-            let told = other.block_on(file.read(&mut [0; 4])).unwrap_err();
-            assert_eq!(told.to_string(), "background task failed");
+            let error = other.block_on(file.read(&mut [0; 4])).unwrap_err();
+            assert_eq!(error.to_string(), "background task failed");
             drop(write);
         }
     }

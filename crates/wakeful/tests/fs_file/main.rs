@@ -282,11 +282,11 @@ fn a_write_that_is_refused_says_so_later() {
     everywhere(|folder| async move {
         let (path, data) = filled(&folder, "a", 10);
         let mut file = File::open(&path).await.unwrap();
-        let told = match file.write(b"x").await {
+        let error = match file.write(b"x").await {
             Err(error) => error,
             Ok(_) => file.flush().await.unwrap_err(),
         };
-        assert!(told.to_string().contains("Bad file descriptor"), "{told}");
+        assert!(error.to_string().contains("Bad file descriptor"), "{error}");
         file.flush().await.expect("it was told once");
         assert_eq!(file.write_at(b"x", 0).await.unwrap_err().raw_os_error(), Some(9));
         assert_eq!(std::fs::read(&path).unwrap(), data);

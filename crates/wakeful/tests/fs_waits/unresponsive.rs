@@ -336,10 +336,10 @@ fn ends_with_a_request() {
     let folder = Folder::new();
     let Some(served) = served(&folder) else { return };
     let mut file = StdFile::open(served.join("file")).unwrap();
-    let (tell, told) = mpsc::channel();
-    served.keep_back(Request::Read, move || tell.send(()).unwrap());
+    let (tx, rx) = mpsc::channel();
+    served.keep_back(Request::Read, move || tx.send(()).unwrap());
     std::thread::spawn(move || std::io::Read::read(&mut file, &mut [0]));
-    told.recv().unwrap();
+    rx.recv().unwrap();
     println!("mounted at {}", served.path().display());
     std::process::exit(7);
 }

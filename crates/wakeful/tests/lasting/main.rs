@@ -26,12 +26,12 @@ fn paused() -> Runtime {
 
 /// A runtime on which each situation counts as lasting at once, and what it reports.
 fn hasty() -> (Runtime, Receiver<Report>) {
-    let (tell, told) = channel();
+    let (tx, rx) = channel();
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(2).enable_all().report_lasting_after(Some(Duration::ZERO));
     builder.report_blocked_after(None);
-    let hook = move |report: &Report| drop(tell.send(report.clone()));
-    (builder.on_report(hook).build().unwrap(), told)
+    let hook = move |report: &Report| drop(tx.send(report.clone()));
+    (builder.on_report(hook).build().unwrap(), rx)
 }
 
 /// Runs a program on both kinds of runtime. It calls `pass` where time passes.

@@ -297,10 +297,10 @@ fn many_slow_holders_are_not_reported_all_at_once() {
 /// The watchdog reports a slow holder once.
 #[test]
 fn the_watchdog_reports_a_slow_holder() {
-    let (tell, told) = channel();
+    let (tx, rx) = channel();
     for mut builder in [Builder::new_current_thread(), Builder::new_multi_thread()] {
-        let tell = tell.clone();
-        let hook = move |report: &Report| drop(tell.send(report.clone()));
+        let tx = tx.clone();
+        let hook = move |report: &Report| drop(tx.send(report.clone()));
         builder.enable_all().report_lasting_after(Some(Duration::from_millis(50))).on_report(hook);
         let rt = builder.build().unwrap();
         let (end, ended) = oneshot::channel::<()>();
@@ -321,12 +321,12 @@ fn the_watchdog_reports_a_slow_holder() {
                 drop(handle);
             }
         });
-        let Report::SlowHolder(found) = told.recv().unwrap() else { panic!() };
+        let Report::SlowHolder(found) = rx.recv().unwrap() else { panic!() };
         assert_eq!(found.waiters(), 2, "{found}");
         end.send(()).unwrap();
         driver.join().unwrap();
         // On a busy machine the shutdown may last long enough for a `SlowShutdown` report.
-        let left = told.try_iter().filter(|report| !matches!(report, Report::SlowShutdown(_)));
+        let left = rx.try_iter().filter(|report| !matches!(report, Report::SlowShutdown(_)));
         assert_eq!(left.map(|report| report.kind()).collect::<Vec<_>>(), [""; 0]);
     }
 }

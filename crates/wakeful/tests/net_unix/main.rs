@@ -350,17 +350,17 @@ fn a_runtime_that_goes_ends_a_wait_for_connections() {
     let rt = current_thread();
     let listener = rt.block_on(async { UnixListener::bind(abstract_name("ends")).unwrap() });
     let waiting = std::thread::scope(|scope| {
-        let (told, tell) = std::sync::mpsc::channel();
+        let (tx, rx) = std::sync::mpsc::channel();
         let waiting = scope.spawn(move || {
             let mut accept = pin!(listener.accept());
             futures::executor::block_on(poll_fn(|cx| {
                 let polled = accept.as_mut().poll(cx);
-                let _ = told.send(polled.is_pending());
+                let _ = tx.send(polled.is_pending());
                 polled
             }))
             .map(drop)
         });
-        assert!(tell.recv().unwrap(), "no client connects");
+        assert!(rx.recv().unwrap(), "no client connects");
         drop(rt.runtime);
         waiting.join().unwrap()
     });

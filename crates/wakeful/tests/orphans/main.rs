@@ -300,8 +300,8 @@ async fn so_does_one_on_many_threads() {
 /// A report that is suppressed does not suppress a later one.
 #[test]
 fn a_flood_of_reports_is_held_back_and_silences_nothing_that_comes_later() {
-    let told = Arc::new(AtomicUsize::new(0));
-    let counts = told.clone();
+    let reported = Arc::new(AtomicUsize::new(0));
+    let counts = reported.clone();
     let rt = Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -317,7 +317,7 @@ fn a_flood_of_reports_is_held_back_and_silences_nothing_that_comes_later() {
                 yield_now().await;
             }
         });
-        told.swap(0, SeqCst)
+        reported.swap(0, SeqCst)
     };
     assert_eq!(orphans(5_000), 1_000);
     assert_eq!(orphans(1), 0);

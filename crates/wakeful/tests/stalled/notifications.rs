@@ -65,17 +65,17 @@ fn a_notification_that_was_expected_is_not_reported() {
         let ready = Arc::new(Notify::new());
         let own = ready.clone();
         let (made, was_made) = oneshot::channel();
-        let (told, was_told) = oneshot::channel::<()>();
+        let (tx, rx) = oneshot::channel::<()>();
         named("listener", async move {
             let first = own.notified();
             made.send(()).unwrap();
-            was_told.await.unwrap();
+            rx.await.unwrap();
             first.await;
             own.notified().await;
         });
         was_made.await.unwrap();
         ready.notify_waiters();
-        told.send(()).unwrap();
+        tx.send(()).unwrap();
         clock.none().await;
     });
 }

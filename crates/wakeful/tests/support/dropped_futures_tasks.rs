@@ -68,11 +68,11 @@ pub fn tasks(rows: &mut Vec<Row>) {
             let mut set = LocalSet::new();
             let (_open, opened) = gate();
             set.spawn_local(opened);
-            let (spawn, told) = std_mpsc::channel::<()>();
+            let (spawn, spawned) = std_mpsc::channel::<()>();
             let (open, opened) = gate();
             set.spawn_local(async move {
                 opened.await;
-                told.try_recv().unwrap();
+                spawned.try_recv().unwrap();
             });
         },
         &mut set,

@@ -98,14 +98,14 @@ impl Served {
         }
         let server = Arc::new(Server { device, state: Mutex::default() });
         let serving = server.clone();
-        let (tell, told) = mpsc::channel();
+        let (tx, rx) = mpsc::channel();
         let serves = std::thread::spawn(move || {
             let _guard = Guard::start(&target);
-            tell.send(()).unwrap();
+            tx.send(()).unwrap();
             serving.serve();
         });
         let served = Self { path, server, serves: Some(serves) };
-        told.recv().expect("the guard is started");
+        rx.recv().expect("the guard is started");
         Ok(served)
     }
 
@@ -163,20 +163,20 @@ impl Guard {
     /// Starts the process, and waits until the process watches this thread. A test that ended earlier would
     /// stay a zombie.
     fn start(path: &CStr) -> Self {
-        let (mut ready, tell) = io::pipe().unwrap();
+        let (mut ready_rx, ready_tx) = io::pipe().unwrap();
         // SAFETY: the child makes only system calls, on memory that existed before.
         let child = unsafe { libc::fork() };
         assert!(child >= 0, "{}", io::Error::last_os_error());
         if child == 0 {
-            Self::guard(path, tell.as_raw_fd());
+            Self::guard(path, ready_tx.as_raw_fd());
         }
-        drop(tell);
-        ready.read_exact(&mut [0]).expect("the guard starts");
+        drop(ready_tx);
+        ready_rx.read_exact(&mut [0]).expect("the guard starts");
         Self(child)
     }
 
     /// Waits for the parent's thread to end.
-    fn guard(path: &CStr, tell: i32) -> ! {
+    fn guard(path: &CStr, ready_tx: i32) -> ! {
         // SAFETY: system calls on memory of this function. The descriptors are copies that only this process has.
         unsafe {
             let mut signals: libc::sigset_t = std::mem::zeroed();
@@ -185,7 +185,7 @@ impl Guard {
             libc::sigprocmask(libc::SIG_BLOCK, &signals, std::ptr::null_mut());
             libc::setpgid(0, 0);
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGUSR1);
-            libc::write(tell, [0u8].as_ptr().cast(), 1);
+            libc::write(ready_tx, [0u8].as_ptr().cast(), 1);
             libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0);
             libc::sigwaitinfo(&signals, std::ptr::null_mut());
             end(path);
