@@ -49,7 +49,7 @@ pub use report::{
     SlowHolder, SlowShutdown, Spinning, Stalled, StuckBlockOn, UnawaitedPanic, UnobservedPanic,
 };
 pub(crate) use report::{Delivery, ReportHook, Reporter, Stamped};
-pub(crate) use report::{SHOWN_THREADS, fatal_panic_text, panic_text};
+pub(crate) use report::{MAX_LISTED_THREADS, fatal_panic_text, panic_text};
 pub use shutdown_report::ShutdownReport;
 pub use snapshot::{RuntimeSnapshot, Snapshot, SpawnGroup, WaitGroup, snapshot};
 pub use stack::StackFrame;

@@ -1,8 +1,8 @@
 //! The waits of a shutdown, and the reports about them.
 
 use crate::inspect::{
-    LateTask, LateThread, NeverPolled, Report, SHOWN_THREADS, SlowShutdown, TaskState, WaitDump,
-    is_library_source, stack_text,
+    LateTask, LateThread, MAX_LISTED_THREADS, NeverPolled, Report, SlowShutdown, TaskState,
+    WaitDump, is_library_source, stack_text,
 };
 use crate::runtime::inner::RuntimeInner;
 use crate::scheduler::multi_thread::MultiThread;
@@ -106,7 +106,7 @@ impl<'a> ShutdownWait<'a> {
 
     /// Captures the stacks that the text shows, as far as time permits.
     fn capture_stacks(&mut self) {
-        for id in self.late_ids().take(SHOWN_THREADS) {
+        for id in self.late_ids().take(MAX_LISTED_THREADS) {
             if self.deadline.is_some_and(|deadline| real_time::now() >= deadline) {
                 return;
             }
@@ -149,7 +149,7 @@ impl<'a> ShutdownWait<'a> {
         let late_thread = |(nth, id): (usize, i32)| {
             let name = std::fs::read_to_string(format!("/proc/self/task/{id}/comm"));
             let name = name.unwrap_or_default().trim_end().to_owned();
-            let stack = match (nth < SHOWN_THREADS, self.stacks.get(&id)) {
+            let stack = match (nth < MAX_LISTED_THREADS, self.stacks.get(&id)) {
                 (false, _) => Vec::new(),
                 (true, Some(stack)) => stack.clone(),
                 (true, None) if has_time() => stack_text(id),

@@ -35,7 +35,7 @@ const WORK: Duration =
 const MAX_FINGERPRINTS: usize = 256;
 
 /// The minimum number of polls between two fingerprints.
-const FEWEST_POLLS: u32 = 50;
+const MIN_POLLS: u32 = 50;
 
 /// Poll counters wrap at this value.
 const COUNTER_MASK: u32 = u32::MAX >> 1;
@@ -73,7 +73,7 @@ impl WatchedTask {
     /// Adds the fingerprint of its future, if it was polled often since the last one.
     fn add_fingerprint(&mut self, sample: &PollSample) {
         let polls = sample.polls.wrapping_sub(self.last_polls) & COUNTER_MASK;
-        if polls < FEWEST_POLLS || self.fingerprinted >= MAX_FINGERPRINTS {
+        if polls < MIN_POLLS || self.fingerprinted >= MAX_FINGERPRINTS {
             return;
         }
         self.last_polls = sample.polls;

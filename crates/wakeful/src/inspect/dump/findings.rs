@@ -9,7 +9,7 @@ use std::fmt::{self, Write};
 /// The maximum number of findings written.
 const MAX_FINDINGS: usize = 6;
 /// The maximum number of waits of a deadlock written.
-const MOST_EDGES: usize = 4;
+const MAX_EDGES: usize = 4;
 
 impl Dump {
     /// Returns the ids of the tasks that the findings are about.
@@ -81,11 +81,11 @@ fn write_edges(text: &mut String, report: &Report) -> fmt::Result {
         Report::Futurelock(futurelock) => futurelock.edges(),
         _ => return Ok(()),
     };
-    for edge in edges.iter().take(MOST_EDGES) {
+    for edge in edges.iter().take(MAX_EDGES) {
         let (task, kind, holder) = (edge.task(), edge.kind(), edge.holder());
         write!(text, "\n          {task:#} waits for {holder} in {kind}")?;
     }
-    if let Some(more) = edges.len().checked_sub(MOST_EDGES).filter(|more| *more > 0) {
+    if let Some(more) = edges.len().checked_sub(MAX_EDGES).filter(|more| *more > 0) {
         write!(text, "\n          and {} more", Count(more as u64, "wait"))?;
     }
     Ok(())

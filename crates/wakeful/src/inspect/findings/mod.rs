@@ -10,9 +10,9 @@
 //!
 //! ```text
 //! diagram
-//!   Walk::take() ──► Findings::observe() ──► note() each situation ──► due: report it once
-//!   (all tasks)          ▲                          │ not due
-//!                        └─ schedule_recheck() ─────┘
+//!   Walk::take() ──► Findings::observe() ──► record() each situation ──► due: report it once
+//!   (all tasks)          ▲                            │ not due
+//!                        └──── schedule_recheck() ────┘
 //! ```
 //!
 //! - [`walk`]: one walk over all tasks collects the candidates.
@@ -81,9 +81,9 @@ const MAX_SEEN: usize = 64;
 /// The maximum number of slow holders, and of stalls, that one observation reports.
 const MAX_REPORTS: usize = 8;
 /// A lock with one waiter is reported after this multiple of the time for several waiters.
-const ONE_WAITER: u32 = 3;
+const ONE_WAITER_FACTOR: u32 = 3;
 /// A stalled wait is reported after this multiple of the time for other situations.
-const STALL: u32 = 3;
+const STALL_FACTOR: u32 = 3;
 
 impl Lasting {
     fn see(&mut self, now: Duration) {
@@ -138,15 +138,15 @@ impl Findings {
             observed: Observed::default(),
         };
         let stalls = stalls::group(std::mem::take(&mut walk.stalls), |record| walk.waiters(record));
-        self.note_stalls(&mut round, scheduler, stalls, after.saturating_mul(STALL));
-        self.note_holders(&mut round, scheduler, walk.take_contended(), after);
+        self.record_stalls(&mut round, scheduler, stalls, after.saturating_mul(STALL_FACTOR));
+        self.record_holders(&mut round, scheduler, walk.take_contended(), after);
         for (task, is_closure) in walk.panicked {
-            round.note(Key::Panic(task.id), Duration::MAX, after, |since| {
+            round.record(Key::Panic(task.id), Duration::MAX, after, |since| {
                 Some(Report::UnawaitedPanic(UnawaitedPanic::new(task, is_closure, since)))
             });
         }
         for task in walk.aborted {
-            round.note(Key::Aborted(task.id), Duration::MAX, after, |since| {
+            round.record(Key::Aborted(task.id), Duration::MAX, after, |since| {
                 Some(Report::AbortedClosure(AbortedClosure::new(task, since)))
             });
         }
@@ -159,8 +159,8 @@ impl Findings {
         observed
     }
 
-    /// Notes waits that may never end. Each reason is reported once, with the oldest wait.
-    fn note_stalls(
+    /// Records waits that may never end. Each reason is reported once, with the oldest wait.
+    fn record_stalls(
         &mut self,
         round: &mut Round,
         scheduler: &dyn Inspectable,
@@ -176,7 +176,7 @@ impl Findings {
             }
             let mut is_put_off = false;
             let oldest = group.oldest.wait.task.id;
-            round.note(Key::Stalled(key, oldest), group.oldest.wait.waited, patience, |_| {
+            round.record(Key::Stalled(key, oldest), group.oldest.wait.waited, patience, |_| {
                 is_put_off = reported == MAX_REPORTS;
                 let cause = (!is_put_off).then(|| group.oldest.cause(&tasks)).flatten()?;
                 reported += 1;
@@ -191,8 +191,8 @@ impl Findings {
         }
     }
 
-    /// Notes the holders of all resources that tasks wait for.
-    fn note_holders(
+    /// Records the holders of all resources that tasks wait for.
+    fn record_holders(
         &mut self,
         round: &mut Round,
         scheduler: &dyn Inspectable,
@@ -206,7 +206,7 @@ impl Findings {
             let Some(owners) = contended.owned_by() else { continue };
             let key = owners.key(contended.resource_id());
             let patience =
-                if contended.waiters > 1 { after } else { after.saturating_mul(ONE_WAITER) };
+                if contended.waiters > 1 { after } else { after.saturating_mul(ONE_WAITER_FACTOR) };
             let mut sites: Vec<_> = owners.named.iter().map(|owner| owner.site).collect();
             sort_by_key(&mut sites, |site| *site);
             let holder = (contended.resource_id(), sites);
@@ -216,7 +216,7 @@ impl Findings {
             // release it and acquire it again while a waiter stays. Observations from before that
             // wait do not count.
             let mut is_put_off = false;
-            round.note(key, contended.oldest.waited, patience, |held| {
+            round.record(key, contended.oldest.waited, patience, |held| {
                 is_put_off = reported == MAX_REPORTS && !is_repeated;
                 if is_put_off || is_repeated {
                     return None;
@@ -246,8 +246,8 @@ struct Round {
 }
 
 impl Round {
-    /// Notes a situation. If it has lasted for `patience` within `window`, `make_report` is called.
-    fn note(
+    /// Records a situation. If it has lasted for `patience` within `window`, `make_report` is called.
+    fn record(
         &mut self,
         key: Key,
         window: Duration,
@@ -276,13 +276,13 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Notes a panic of task 7 at this second. Returns how long it had lasted if it was reported.
-    fn note(lasting: &mut HashMap<Key, Lasting>, at: u32, window: u32) -> Option<Duration> {
+    /// Records a panic of task 7 at this second. Returns how long it had lasted if it was reported.
+    fn record(lasting: &mut HashMap<Key, Lasting>, at: u32, window: u32) -> Option<Duration> {
         let before = std::mem::take(lasting);
         let (now, observed) = (HashMap::new(), Observed::default());
         let mut round = Round { before, now, at: at * SECOND, audience: Audience::Hook, observed };
         let mut reported = None;
-        round.note(Key::Panic(7), window * SECOND, 3 * SECOND, |lasted| {
+        round.record(Key::Panic(7), window * SECOND, 3 * SECOND, |lasted| {
             reported = Some(lasted);
             let dropped = crate::inspect::NeverPolled::new(Vec::new());
             Some(Report::NeverPolled(dropped))
@@ -296,26 +296,26 @@ mod tests {
     fn a_situation_is_reported_once_after_it_has_lasted() {
         let mut lasting = HashMap::new();
         let reported: Vec<_> =
-            [10, 11, 12, 14, 15, 30].map(|at| note(&mut lasting, at, 1000)).into_iter().collect();
+            [10, 11, 12, 14, 15, 30].map(|at| record(&mut lasting, at, 1000)).into_iter().collect();
         assert_eq!(reported, [None, None, None, Some(4 * SECOND), None, None]);
     }
 
     #[test]
     fn a_situation_that_was_not_seen_in_between_starts_again() {
         let mut lasting = HashMap::new();
-        assert_eq!(note(&mut lasting, 10, 1000), None);
+        assert_eq!(record(&mut lasting, 10, 1000), None);
         lasting.clear();
-        assert_eq!(note(&mut lasting, 20, 1000), None);
-        assert_eq!(note(&mut lasting, 24, 1000), Some(4 * SECOND));
+        assert_eq!(record(&mut lasting, 20, 1000), None);
+        assert_eq!(record(&mut lasting, 24, 1000), Some(4 * SECOND));
     }
 
     #[test]
     fn what_was_seen_before_the_window_does_not_count() {
         let mut lasting = HashMap::new();
         for at in 0..20 {
-            assert_eq!(note(&mut lasting, at, 2), None, "{at}");
+            assert_eq!(record(&mut lasting, at, 2), None, "{at}");
         }
-        assert_eq!(note(&mut lasting, 20, 5), Some(5 * SECOND));
+        assert_eq!(record(&mut lasting, 20, 5), Some(5 * SECOND));
     }
 
     #[test]

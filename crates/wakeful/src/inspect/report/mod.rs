@@ -53,7 +53,7 @@ pub use orphan::Orphan;
 pub(crate) use reporter::{ReportHook, Reporter};
 pub(crate) use slow_holder::OldestWaiter;
 pub use slow_holder::{LastingHolder, SlowHolder};
-pub(crate) use slow_shutdown::SHOWN as SHOWN_THREADS;
+pub(crate) use slow_shutdown::MAX_LISTED as MAX_LISTED_THREADS;
 pub use slow_shutdown::{LateTask, LateThread, SlowShutdown};
 pub use spinning::Spinning;
 pub use stalled::Stalled;

@@ -44,7 +44,7 @@ pub struct NeverPolled {
 }
 
 /// The maximum number of sites in the text.
-const SHOWN: usize = 8;
+const MAX_SITES: usize = 8;
 
 impl NeverPolled {
     pub(crate) fn new(sites: Vec<(&'static Location<'static>, usize)>) -> Self {
@@ -103,11 +103,11 @@ impl fmt::Display for NeverPolled {
             f,
             "never polled (suspected): {tasks} {was} dropped at shutdown without ever being polled"
         )?;
-        for (site, count) in self.sites.iter().take(SHOWN) {
+        for (site, count) in self.sites.iter().take(MAX_SITES) {
             let count = if *count == 1 { String::new() } else { format!(" ({count} tasks)") };
             field(f, "    ", "spawned", format_args!("at {site}{count}"))?;
         }
-        if let Some(more @ 1..) = self.sites.len().checked_sub(SHOWN) {
+        if let Some(more @ 1..) = self.sites.len().checked_sub(MAX_SITES) {
             writeln!(f, "    and at {more} more sites")?;
         }
         f.write_str(

@@ -258,7 +258,7 @@ impl fmt::Display for LateTask {
 }
 
 /// The maximum number of tasks, and of threads, in the text.
-pub(crate) const SHOWN: usize = 16;
+pub(crate) const MAX_LISTED: usize = 16;
 
 impl Content for SlowShutdown {
     fn stamp(&self) -> &Stamp {
@@ -289,14 +289,14 @@ impl fmt::Display for SlowShutdown {
             }
             Some(_) => writeln!(f, "the shutdown of the runtime has waited {waited} for {alive}")?,
         }
-        for late in self.tasks.iter().take(SHOWN) {
+        for late in self.tasks.iter().take(MAX_LISTED) {
             writeln!(f, "    {late}")?;
             late.waits.iter().try_for_each(|wait| {
                 let text = wait.to_string();
                 field(f, "      ", "waiting", text.strip_prefix("waiting ").unwrap_or(&text))
             })?;
         }
-        for thread in self.threads.iter().take(SHOWN) {
+        for thread in self.threads.iter().take(MAX_LISTED) {
             writeln!(f, "    thread {} {:?}", thread.id, thread.name)?;
             if let Some(call) = &thread.call {
                 field(f, "      ", "system call", call)?;
@@ -306,7 +306,7 @@ impl fmt::Display for SlowShutdown {
                 field(f, "      ", name, line)?;
             }
         }
-        let more = |all: usize| all.saturating_sub(SHOWN);
+        let more = |all: usize| all.saturating_sub(MAX_LISTED);
         let (tasks, threads) = (more(self.tasks.len()), more(self.threads.len()));
         if tasks + threads > 0 {
             writeln!(f, "    and {tasks} more tasks and {threads} more threads")?;

@@ -6,7 +6,7 @@ import { lowerBound, SERIES } from './trace.js';
 const GUTTER = 84;
 const RULER = 24;
 const TOP = 5;
-const ARROWS_MOST = 250;
+const MAX_ARROWS = 250;
 const SIGNS = { spawn: '▾', wake: '●', steal: '◆', report: '!' };
 
 /** The label of a poll: its letter, its task, its name. */
@@ -240,7 +240,7 @@ export function createPainter(canvas) {
     }
     for (const wake of seen) {
       const isOwn = wake.leadsTo === focus;
-      if (isOwn || seen.length <= ARROWS_MOST) drawArrow(wake, wake.leadsTo, isOwn);
+      if (isOwn || seen.length <= MAX_ARROWS) drawArrow(wake, wake.leadsTo, isOwn);
     }
   }
 

@@ -9,7 +9,7 @@ import { ms, shortSite, taskName } from './format.js';
 import { siteCode, resourceHref, taskHref } from './parts.js';
 
 const HEIGHT = 46;
-const LAYER_MOST = 10;
+const MAX_PER_LAYER = 10;
 
 /** The distance of each node from the start nodes, along `next`. */
 function distances(starts, next) {
@@ -58,9 +58,9 @@ function layout(graph, focus, isNarrow, width) {
   for (const [layer, keys] of layers) {
     // The neighbours' order keeps edges from crossing where that is cheap.
     keys.sort((a, b) => (out.get(a)[0] || '').localeCompare(out.get(b)[0] || ''));
-    const shown = keys.slice(0, LAYER_MOST);
+    const shown = keys.slice(0, MAX_PER_LAYER);
     if (keys.length > shown.length) {
-      const more = keys.splice(LAYER_MOST - 1);
+      const more = keys.splice(MAX_PER_LAYER - 1);
       shown.pop();
       more.forEach((key) => hidden.set(key, `more${layer}`));
       shown.push(`more${layer}`);

@@ -9,7 +9,7 @@ import { remember, remembered } from './router.js';
 
 const OVERSCAN = 8;
 const PAGE = 50;
-const MOST = 200;
+const MAX_BATCH = 200;
 
 /** A source over `load(offset, limit, signal)`, which resolves to `{total, rows}`. */
 export function paged(load) {
@@ -22,7 +22,7 @@ export function paged(load) {
   const loader = single(
     async (signal) => {
       const [first, last] = wanted;
-      return { first, answer: await load(first, Math.min(MOST, last - first), signal) };
+      return { first, answer: await load(first, Math.min(MAX_BATCH, last - first), signal) };
     },
     ({ first, answer }) => {
       if (isStale) {
@@ -54,7 +54,7 @@ export function paged(load) {
     },
     /** Reloads the visible rows; the others are forgotten. */
     refresh() {
-      for (const i of rows.keys()) if (i < wanted[0] - MOST || i > wanted[1] + MOST) rows.delete(i);
+      for (const i of rows.keys()) if (i < wanted[0] - MAX_BATCH || i > wanted[1] + MAX_BATCH) rows.delete(i);
       loader.run();
     },
     /** Starts over, because a filter or the order has changed. The old rows stay until the new ones arrive. */
