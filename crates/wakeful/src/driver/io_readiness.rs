@@ -98,36 +98,55 @@ const EVENT: u64 = 1 << 16;
 const NEVER: u64 = u64::MAX;
 
 /// The readiness at one time, together with the event count.
+///
+/// A copy of the readiness word in which other flags are cleared, so that it fits a register.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ReadinessSnapshot {
-    pub(crate) ready: Readiness,
-    /// The event count when the snapshot was taken.
-    events: u64,
-    pub(crate) is_shut_down: bool,
-}
+pub(crate) struct ReadinessSnapshot(u64);
 
 impl ReadinessSnapshot {
+    #[inline]
     fn from_word(word: u64, mask: Readiness) -> Self {
-        Self {
-            ready: Readiness((word & Readiness::ALL) as u8).and(mask),
-            events: word / EVENT,
-            is_shut_down: word & SHUT_DOWN != 0,
-        }
+        Self(word & (!(EVENT - 1) | SHUT_DOWN | (Readiness::ALL & u64::from(mask.0))))
+    }
+
+    /// Returns what the descriptor was ready for.
+    #[inline]
+    pub(crate) fn ready(self) -> Readiness {
+        Readiness((self.0 & Readiness::ALL) as u8)
+    }
+
+    /// Returns the event count when the snapshot was taken.
+    #[inline]
+    fn events(self) -> u64 {
+        self.0 / EVENT
+    }
+
+    #[inline]
+    pub(crate) fn is_shut_down(self) -> bool {
+        self.0 & SHUT_DOWN != 0
     }
 
     /// Returns whether a direction is reported as closed.
     #[inline]
-    pub(crate) fn is_closed(&self) -> bool {
-        self.ready.0 & Readiness::CLOSED != 0
+    pub(crate) fn is_closed(self) -> bool {
+        self.ready().0 & Readiness::CLOSED != 0
+    }
+
+    /// Returns this snapshot with other flags.
+    #[inline]
+    pub(crate) fn with_ready(self, ready: Readiness) -> Self {
+        Self(self.0 & !Readiness::ALL | u64::from(ready.0))
     }
 
     /// Returns this snapshot without the flags in `removed`.
+    #[inline]
     pub(crate) fn without(self, removed: Readiness) -> Self {
-        Self { ready: Readiness(self.ready.0 & !removed.0), ..self }
+        self.with_ready(Readiness(self.ready().0 & !removed.0))
     }
 
-    fn ends_wait(&self) -> bool {
-        !self.ready.is_empty() || self.is_shut_down
+    #[inline]
+    fn ends_wait(self) -> bool {
+        self.0 & (Readiness::ALL | SHUT_DOWN) != 0
     }
 }
 
@@ -300,7 +319,7 @@ impl IoReadiness {
     ///
     /// Does nothing if there was an event since the snapshot.
     pub(crate) fn clear_except_closed(&self, seen: ReadinessSnapshot) {
-        self.remove(seen.events, seen.ready.0 & !Readiness::CLOSED);
+        self.remove(seen.events(), seen.ready().0 & !Readiness::CLOSED);
     }
 
     /// Marks a direction as drained after a read or write that was shorter than it could have been.
@@ -313,7 +332,7 @@ impl IoReadiness {
             Direction::Read => &self.read_drained_at,
             Direction::Write => &self.write_drained_at,
         };
-        drained_at.store(seen.events, Release);
+        drained_at.store(seen.events(), Release);
     }
 
     /// Drops the wakers in both cells. Must not run concurrently with a poll that registers one.
@@ -329,7 +348,7 @@ impl IoReadiness {
     ///
     /// Does nothing if there was an event since the snapshot.
     pub(crate) fn clear_if_unchanged(&self, seen: ReadinessSnapshot) {
-        self.remove(seen.events, seen.ready.0);
+        self.remove(seen.events(), seen.ready().0);
     }
 
     fn remove(&self, events: u64, flags: u8) {

@@ -57,7 +57,7 @@ fn deregistered_source_is_reused_after_the_next_poll() {
     let registered = register();
     poller.poll(NOW);
     let readable = registered.source.load(Readiness::READ);
-    assert_eq!(readable.ready, Readiness::READABLE);
+    assert_eq!(readable.ready(), Readiness::READABLE);
     registered.source.mark_drained(Direction::Read, readable);
     let source = deregister(registered);
     assert_eq!((poller.source_count(), poller.needs_poll()), (0, true));
@@ -69,10 +69,10 @@ fn deregistered_source_is_reused_after_the_next_poll() {
     let (third, fourth) = (register(), register_another(&poller));
     let reused = [&third, &fourth].map(|it| Arc::as_ptr(&it.source));
     assert!(reused.contains(&source) && reused.contains(&second), "{reused:?}");
-    let is_empty = |it: &RegisteredSource| it.source.load(Readiness::READ).ready.is_empty();
+    let is_empty = |it: &RegisteredSource| it.source.load(Readiness::READ).ready().is_empty();
     assert!(is_empty(&third) && is_empty(&fourth), "a reused source starts without readiness");
     poller.poll(NOW);
-    assert_eq!(third.source.load(Readiness::READ).ready, Readiness::READABLE);
+    assert_eq!(third.source.load(Readiness::READ).ready(), Readiness::READABLE);
     assert!(is_empty(&fourth));
 }
 
@@ -133,7 +133,7 @@ fn panicking_waker_does_not_lose_events_of_other_sources() {
     }
     assert_eq!(poller.poll(NOW), 3);
     for watched in &registered {
-        assert_eq!(watched.source.load(Readiness::READ).ready, Readiness::READABLE);
+        assert_eq!(watched.source.load(Readiness::READ).ready(), Readiness::READABLE);
     }
 }
 

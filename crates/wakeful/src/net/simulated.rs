@@ -39,10 +39,14 @@ stand_ins! {
 /// Opens a simulated socket, if the current runtime is simulated.
 #[inline]
 pub(super) fn open(kind: SocketKind) -> Option<io::Result<SimulatedSocket>> {
-    with_host(|host| {
-        check_not_shut_down()?;
-        SimulatedSocket::open(host, kind)
-    })
+    with_host(|host| open_on(host, kind))
+}
+
+#[cold]
+#[inline(never)]
+fn open_on(host: &SimulatedHost, kind: SocketKind) -> io::Result<SimulatedSocket> {
+    check_not_shut_down()?;
+    SimulatedSocket::open(host, kind)
 }
 
 /// Returns an error if the current runtime is shutting down.
@@ -55,10 +59,14 @@ fn check_not_shut_down() -> io::Result<()> {
 
 /// Opens a pair of connected Unix sockets, if the current runtime is simulated.
 pub(super) fn pair() -> Option<io::Result<[SimulatedSocket; 2]>> {
-    with_host(|host| {
-        check_not_shut_down()?;
-        SimulatedSocket::pair(host)
-    })
+    with_host(pair_on)
+}
+
+#[cold]
+#[inline(never)]
+fn pair_on(host: &SimulatedHost) -> io::Result<[SimulatedSocket; 2]> {
+    check_not_shut_down()?;
+    SimulatedSocket::pair(host)
 }
 
 /// Registers a simulated socket with the current runtime.

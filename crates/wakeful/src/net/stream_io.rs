@@ -105,7 +105,7 @@ impl<S: IoObject> PollEvented<S> {
     ) -> io::Result<Ready> {
         let seen =
             self.registration().ready(readiness_mask(interest), wait_kind(interest), site).await?;
-        Ok(Ready::from_bits(seen.ready.0))
+        Ok(Ready::from_bits(seen.ready().0))
     }
 
     pub(crate) fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -157,15 +157,36 @@ impl<S: StreamIo> PollEvented<S> {
 
     #[track_caller]
     pub(crate) fn try_recv(&self, buf: &mut [u8]) -> io::Result<usize> {
-        let is_empty = buf.is_empty();
         // SAFETY: `recv` writes only initialized bytes, so `buf` stays initialized.
         let space = unsafe { &mut *(std::ptr::from_mut(buf) as *mut [MaybeUninit<u8>]) };
-        let count = self.try_io(OpSource::Library, Readiness::READ, |io| recv(io, space))?;
-        if count == 0 && !is_empty {
-            let site = Some(Location::caller());
-            self.registration().count_end(FutileKind::StreamTryRead, site);
+        let site = Location::caller();
+        let Some(io) = self.kernel() else { return self.try_recv_simulated(space, site) };
+        self.try_recv_from(Io::Kernel(io), space, site)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn try_recv_simulated(
+        &self,
+        space: &mut [MaybeUninit<u8>],
+        site: &'static Location<'static>,
+    ) -> io::Result<usize> {
+        self.try_recv_from(self.io(), space, site)
+    }
+
+    #[inline(always)]
+    fn try_recv_from(
+        &self,
+        io: Io<'_, S>,
+        space: &mut [MaybeUninit<u8>],
+        site: &'static Location<'static>,
+    ) -> io::Result<usize> {
+        let len = space.len();
+        let registration = self.registration();
+        match registration.try_io(OpSource::Library, Readiness::READ, || recv(io, space)) {
+            Ok(0) if len > 0 => registration.return_end(FutileKind::StreamTryRead, Some(site)),
+            received => received,
         }
-        Ok(count)
     }
 
     pub(crate) fn try_recv_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
@@ -185,7 +206,7 @@ impl<S: StreamIo> PollEvented<S> {
     }
 
     pub(crate) fn try_send(&self, buf: &[u8]) -> io::Result<usize> {
-        self.try_io(OpSource::Library, Readiness::WRITE, |io| send(io, buf))
+        self.try_io(OpSource::Library, Readiness::WRITE, move |io| send(io, buf))
     }
 
     pub(crate) fn try_send_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {

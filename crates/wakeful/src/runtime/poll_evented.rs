@@ -88,13 +88,28 @@ impl<S: IoObject> PollEvented<S> {
         Self { io: None, registration: Registration::new_simulated(socket, site) }
     }
 
+    /// Returns the I/O object, or `None` for a simulated socket.
+    ///
+    /// An operation asks for it first. That of a simulated socket is a tail call, with the same
+    /// arguments in the same order where that is possible. Then the operation of the kernel's socket
+    /// saves no register for it.
+    #[inline(always)]
+    pub(crate) fn kernel(&self) -> Option<&S> {
+        self.io.as_ref()
+    }
+
     /// Returns the target of operations: the I/O object or the simulated socket.
     #[inline(always)]
     pub(crate) fn io(&self) -> Io<'_, S> {
         match &self.io {
             Some(io) => Io::Kernel(io),
-            None => Io::Simulated(self.registration.simulated()),
+            None => self.simulated(),
         }
+    }
+
+    /// Returns the target of an operation on a simulated socket.
+    fn simulated(&self) -> Io<'_, S> {
+        Io::Simulated(self.registration.simulated())
     }
 
     /// Deregisters the I/O object and returns it.
@@ -123,13 +138,9 @@ impl<S: IoObject> PollEvented<S> {
         &self,
         cx: &mut Context<'_>,
         capacity: usize,
-        mut operation: impl FnMut(Io<'_, S>) -> io::Result<usize>,
+        operation: impl FnMut(Io<'_, S>) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
-        self.registration.poll_io(Direction::Read, cx, WaitKind::IoRead, |seen| {
-            let count = operation(self.io())?;
-            self.mark_drained_if_short(Direction::Read, seen, count, capacity);
-            Ok(count)
-        })
+        self.poll_transfer(Direction::Read, cx, capacity, operation)
     }
 
     /// Writes as soon as a write does not block.
@@ -141,11 +152,52 @@ impl<S: IoObject> PollEvented<S> {
         &self,
         cx: &mut Context<'_>,
         size: usize,
+        operation: impl FnMut(Io<'_, S>) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_transfer(Direction::Write, cx, size, operation)
+    }
+
+    #[inline(always)]
+    fn poll_transfer(
+        &self,
+        direction: Direction,
+        cx: &mut Context<'_>,
+        size: usize,
         mut operation: impl FnMut(Io<'_, S>) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
-        self.registration.poll_io(Direction::Write, cx, WaitKind::IoWrite, |seen| {
-            let count = operation(self.io())?;
-            self.mark_drained_if_short(Direction::Write, seen, count, size);
+        let Some(io) = self.kernel() else {
+            return self.poll_simulated_transfer(direction, cx, size, operation);
+        };
+        self.poll_transfer_with(direction, cx, size, || operation(Io::Kernel(io)))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn poll_simulated_transfer(
+        &self,
+        direction: Direction,
+        cx: &mut Context<'_>,
+        size: usize,
+        mut operation: impl FnMut(Io<'_, S>) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_transfer_with(direction, cx, size, || operation(self.simulated()))
+    }
+
+    #[inline(always)]
+    fn poll_transfer_with(
+        &self,
+        direction: Direction,
+        cx: &mut Context<'_>,
+        size: usize,
+        mut operation: impl FnMut() -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        let kind = match direction {
+            Direction::Read => WaitKind::IoRead,
+            Direction::Write => WaitKind::IoWrite,
+        };
+        self.registration.poll_io(direction, cx, kind, |seen| {
+            let count = operation()?;
+            self.mark_drained_if_short(direction, seen, count, size);
             Ok(count)
         })
     }
@@ -177,7 +229,22 @@ impl<S: IoObject> PollEvented<S> {
         kind: WaitKind,
         mut operation: impl FnMut(Io<'_, S>) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        self.registration.poll_io(direction, cx, kind, |_| operation(self.io()))
+        let Some(io) = self.kernel() else {
+            return self.poll_simulated(direction, cx, kind, operation);
+        };
+        self.registration.poll_io(direction, cx, kind, |_| operation(Io::Kernel(io)))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn poll_simulated<R>(
+        &self,
+        direction: Direction,
+        cx: &mut Context<'_>,
+        kind: WaitKind,
+        mut operation: impl FnMut(Io<'_, S>) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        self.registration.poll_io(direction, cx, kind, |_| operation(self.simulated()))
     }
 
     /// Runs an operation as soon as it does not block; any number of tasks may wait.
@@ -192,7 +259,18 @@ impl<S: IoObject> PollEvented<S> {
         site: &'static Location<'static>,
         mut operation: impl FnMut(Io<'_, S>) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.registration.async_io(author, mask, kind, site, |_| operation(self.io())).await
+        let operation = |_: &_| match &self.io {
+            Some(io) => operation(Io::Kernel(io)),
+            None => self.simulate(&mut operation),
+        };
+        self.registration.async_io(author, mask, kind, site, operation).await
+    }
+
+    /// Runs an operation on the simulated socket.
+    #[cold]
+    #[inline(never)]
+    fn simulate<R>(&self, operation: &mut impl FnMut(Io<'_, S>) -> io::Result<R>) -> io::Result<R> {
+        operation(self.simulated())
     }
 
     /// Tries an operation once, if the object is known to be ready for any of `mask`.
@@ -202,7 +280,21 @@ impl<S: IoObject> PollEvented<S> {
         mask: Readiness,
         operation: impl FnOnce(Io<'_, S>) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.registration.try_io(author, mask, || operation(self.io()))
+        let Some(io) = self.kernel() else {
+            return self.try_simulated(operation, author, mask);
+        };
+        self.registration.try_io(author, mask, || operation(Io::Kernel(io)))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn try_simulated<R>(
+        &self,
+        operation: impl FnOnce(Io<'_, S>) -> io::Result<R>,
+        author: OpSource,
+        mask: Readiness,
+    ) -> io::Result<R> {
+        self.registration.try_io(author, mask, || operation(self.simulated()))
     }
 }
 

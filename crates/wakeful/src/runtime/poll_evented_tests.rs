@@ -89,7 +89,7 @@ fn many_tasks_wait_for_one_descriptor() {
                     crate::spawn(async move {
                         let here = Location::caller();
                         let ready = a.registration.ready(Readiness::READ, WaitKind::IoReady, here);
-                        assert!(!ready.await.unwrap().ready.is_empty());
+                        assert!(!ready.await.unwrap().ready().is_empty());
                     })
                 })
                 .collect();
@@ -132,7 +132,7 @@ fn would_block_clears_a_wrong_closed_direction() {
         });
         let mut cx = Context::from_waker(std::task::Waker::noop());
         let block = || Err::<usize, _>(io::Error::from(io::ErrorKind::WouldBlock));
-        let is_closed = || !a.registration.readiness(CLOSED).ready.is_empty();
+        let is_closed = || !a.registration.readiness(CLOSED).ready().is_empty();
 
         a.registration.assume(CLOSED);
         assert!(a.poll_read(&mut cx, 1, |_| block()).is_pending());

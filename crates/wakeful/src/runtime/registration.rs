@@ -43,7 +43,7 @@ pub(crate) struct Registration {
 enum ReadinessOrigin {
     Poller(Arc<Poller>),
     /// The source is a simulated socket, which has no descriptor.
-    Simulation(Box<SimulatedSocket>),
+    Simulation(SimulatedSocket),
 }
 
 /// The origin of an I/O operation, which decides what its `WouldBlock` proves.
@@ -118,7 +118,7 @@ impl Registration {
         Self {
             registered,
             fd: socket.number(),
-            origin: ReadinessOrigin::Simulation(Box::new(socket)),
+            origin: ReadinessOrigin::Simulation(socket),
             has_ended: AtomicBool::new(false),
             site,
             _runtime: runtime_ref_with_io(),
@@ -142,10 +142,8 @@ impl Registration {
     pub(crate) fn deregister(&self) -> io::Result<()> {
         match &self.origin {
             ReadinessOrigin::Poller(poller) => poller.deregister(self.fd, &self.registered),
-            ReadinessOrigin::Simulation(_) => {
-                self.registered.source.drop_wakers();
-                Ok(())
-            }
+            // It leaves the network when it is dropped, and its source with it.
+            ReadinessOrigin::Simulation(_) => Ok(()),
         }
     }
 
@@ -168,6 +166,18 @@ impl Registration {
         if self.has_ended.swap(true, Relaxed) {
             futile::count(kind, self.fd as u64, site);
         }
+    }
+
+    /// Counts that a read returns the end of the data again, and returns that.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn return_end(
+        &self,
+        kind: FutileKind,
+        site: Option<&'static Location<'static>>,
+    ) -> io::Result<usize> {
+        self.count_end(kind, site);
+        Ok(0)
     }
 
     /// Counts an error of `accept`; most such errors persist for some time.
@@ -260,7 +270,7 @@ impl Registration {
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<ReadinessSnapshot>> {
         let seen = ready!(self.registered.source.poll_ready(direction, cx));
-        Poll::Ready(if seen.is_shut_down { Err(shutting_down()) } else { Ok(seen) })
+        Poll::Ready(if seen.is_shut_down() { Err(shutting_down()) } else { Ok(seen) })
     }
 
     /// Waits until one direction is ready, and records `kind` as the reason of the wait.
@@ -316,6 +326,7 @@ impl Registration {
     }
 
     /// Tries `operation` once, if the descriptor is known to be ready for any of `mask`.
+    #[inline(always)]
     pub(crate) fn try_io<R>(
         &self,
         author: OpSource,
@@ -323,17 +334,30 @@ impl Registration {
         operation: impl FnOnce() -> io::Result<R>,
     ) -> io::Result<R> {
         let seen = self.readiness(mask);
-        if seen.ready.is_empty() {
-            let error = seen.is_shut_down.then(shutting_down);
-            return Err(error.unwrap_or_else(|| io::ErrorKind::WouldBlock.into()));
+        if seen.ready().is_empty() {
+            return if seen.is_shut_down() { refuse() } else { would_block() };
         }
         match operation() {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.clear_after_would_block(seen, author);
-                Err(io::ErrorKind::WouldBlock.into())
-            }
-            result => result,
+            Ok(done) => Ok(done),
+            Err(error) => self.fail(error, seen, author),
         }
+    }
+
+    /// Returns the error of an operation. If it would block, clears the readiness that it saw.
+    ///
+    /// It is out of line, so that an operation that succeeds saves few registers for it.
+    #[inline(never)]
+    fn fail<R>(
+        &self,
+        error: io::Error,
+        seen: ReadinessSnapshot,
+        author: OpSource,
+    ) -> io::Result<R> {
+        if error.kind() != io::ErrorKind::WouldBlock {
+            return Err(error);
+        }
+        self.clear_after_would_block(seen, author);
+        would_block()
     }
 
     /// Repeats `operation` until it does not block, and waits for any of `mask` in between.
@@ -376,6 +400,16 @@ impl Registration {
     }
 }
 
+fn would_block<R>() -> io::Result<R> {
+    Err(io::ErrorKind::WouldBlock.into())
+}
+
+#[cold]
+#[inline(never)]
+fn refuse<R>() -> io::Result<R> {
+    Err(shutting_down())
+}
+
 #[inline]
 fn is_would_block<R>(result: &io::Result<R>) -> bool {
     matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
@@ -409,7 +443,7 @@ impl Future for Ready<'_> {
         let source = &this.registration.registered.source;
         match source.poll_listed(this.waiter.into_ref(), *this.mask, cx) {
             Poll::Ready(seen) => {
-                Poll::Ready(if seen.is_shut_down { Err(shutting_down()) } else { Ok(seen) })
+                Poll::Ready(if seen.is_shut_down() { Err(shutting_down()) } else { Ok(seen) })
             }
             Poll::Pending => {
                 this.registration.record_wait(*this.kind, this.site);

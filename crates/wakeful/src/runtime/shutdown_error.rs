@@ -15,6 +15,8 @@ impl fmt::Display for ShuttingDown {
 
 impl std::error::Error for ShuttingDown {}
 
+#[cold]
+#[inline(never)]
 pub(crate) fn shutting_down() -> io::Error {
     io::Error::other(ShuttingDown)
 }

@@ -108,7 +108,7 @@ fn writable_event_does_not_hide_readable_bytes() {
         let read = socket.read(&waker);
         kernel.join().unwrap();
         assert!(read == 2 || count.0.load(SeqCst) > 0, "{read} read, and the reader waits forever");
-        let writable = socket.source.load(Readiness::WRITE).ready;
+        let writable = socket.source.load(Readiness::WRITE).ready();
         assert_eq!(writable, Readiness::WRITABLE);
         assert_eq!(read + socket.read(&waker), 2);
     });

@@ -153,13 +153,11 @@ macro_rules! guards {
             /// # }
             /// ```
             pub fn clear_ready_matching(&mut self, ready: Ready) {
-                let Some(mut seen) = self.seen.take() else { return };
-                let left = Ready::from_bits(seen.ready.0) - ready;
-                seen.ready = Readiness(ready.bits());
-                self.async_fd.registration.clear(seen);
+                let Some(seen) = self.seen.take() else { return };
+                let left = Ready::from_bits(seen.ready().0) - ready;
+                self.async_fd.registration.clear(seen.with_ready(Readiness(ready.bits())));
                 if !left.is_empty() {
-                    seen.ready = Readiness(left.bits());
-                    self.seen = Some(seen);
+                    self.seen = Some(seen.with_ready(Readiness(left.bits())));
                 }
             }
 
@@ -206,7 +204,7 @@ macro_rules! guards {
             /// # }
             /// ```
             pub fn ready(&self) -> Ready {
-                self.seen.map_or(Ready::EMPTY, |seen| Ready::from_bits(seen.ready.0))
+                self.seen.map_or(Ready::EMPTY, |seen| Ready::from_bits(seen.ready().0))
             }
 
             /// Calls `f` and clears the readiness if it fails with `WouldBlock`.

@@ -304,7 +304,7 @@ macro_rules! datagrams {
             /// # }
             /// ```
             pub fn try_send(&self, buf: &[u8]) -> std::io::Result<usize> {
-                self.io.try_send_with(|io| $crate::net::datagram_io::send(io, buf))
+                self.io.try_send_with(move |io| $crate::net::datagram_io::send(io, buf))
             }
         }
 

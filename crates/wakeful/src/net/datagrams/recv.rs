@@ -106,7 +106,7 @@ macro_rules! recv_methods {
             /// # }
             /// ```
             pub fn try_recv(&self, buf: &mut [u8]) -> std::io::Result<usize> {
-                self.io.try_recv_with(|io| {
+                self.io.try_recv_with(move |io| {
                     let flags = $crate::net::datagram_io::CONSUME;
                     let received = $crate::net::datagram_io::recv_into_slice(io, buf, flags);
                     received.map($crate::net::datagram_io::len_only)
@@ -179,7 +179,7 @@ macro_rules! recv_methods {
             /// # }
             /// ```
             pub fn try_recv_buf<B: bytes::BufMut>(&self, buf: &mut B) -> std::io::Result<usize> {
-                self.io.try_recv_with(|io| {
+                self.io.try_recv_with(move |io| {
                     let flags = $crate::net::datagram_io::CONSUME;
                     let received = $crate::net::datagram_io::recv_into_buf_mut(io, buf, flags);
                     received.map($crate::net::datagram_io::len_only)
@@ -289,7 +289,7 @@ macro_rules! recv_methods {
             /// # }
             /// ```
             pub fn try_recv_from(&self, buf: &mut [u8]) -> std::io::Result<(usize, $addr)> {
-                self.io.try_recv_with(|io| {
+                self.io.try_recv_with(move |io| {
                     let flags = $crate::net::datagram_io::CONSUME;
                     let received = $crate::net::datagram_io::recv_into_slice(io, buf, flags);
                     received.map($crate::net::datagram_io::len_and_sender)
@@ -367,7 +367,7 @@ macro_rules! recv_methods {
                 &self,
                 buf: &mut B,
             ) -> std::io::Result<(usize, $addr)> {
-                self.io.try_recv_with(|io| {
+                self.io.try_recv_with(move |io| {
                     let flags = $crate::net::datagram_io::CONSUME;
                     let received = $crate::net::datagram_io::recv_into_buf_mut(io, buf, flags);
                     received.map($crate::net::datagram_io::len_and_sender)

@@ -340,10 +340,7 @@ impl Accepted {
 fn accept(listener: Io<'_, net::TcpListener>) -> io::Result<(Accepted, SocketAddr)> {
     let listener = match listener {
         Io::Kernel(listener) => listener,
-        Io::Simulated(socket) => {
-            let (stream, peer) = socket.accept()?;
-            return Ok((Accepted::Simulated(stream), inet(peer)?));
-        }
+        Io::Simulated(socket) => return accept_simulated(socket),
     };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (stream, peer) = uninterrupted(|| rustix::net::acceptfrom_with(listener, flags))?;
@@ -352,6 +349,13 @@ fn accept(listener: Io<'_, net::TcpListener>) -> io::Result<(Accepted, SocketAdd
         Some(Ok(peer)) => Ok((Accepted::Kernel(stream), peer)),
         _ => stream.peer_addr().map(|peer| (Accepted::Kernel(stream), peer)),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn accept_simulated(listener: &SimulatedSocket) -> io::Result<(Accepted, SocketAddr)> {
+    let (stream, peer) = listener.accept()?;
+    Ok((Accepted::Simulated(stream), inet(peer)?))
 }
 
 impl TryFrom<net::TcpListener> for TcpListener {

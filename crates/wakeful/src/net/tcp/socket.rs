@@ -195,34 +195,22 @@ impl TcpSocket {
     /// ```
     #[track_caller]
     pub fn connect(self, addr: SocketAddr) -> impl Future<Output = io::Result<TcpStream>> {
-        self.connect_at(addr, Location::caller())
+        let site = Location::caller();
+        connect(move || self.start_connect(addr, site), site)
     }
 
-    /// Connects to `addr`. Diagnostics show `site`.
-    pub(super) async fn connect_at(
+    /// Begins to connect to `addr`. Diagnostics show `site`.
+    fn start_connect(
         self,
         addr: SocketAddr,
         site: &'static Location<'static>,
     ) -> io::Result<TcpStream> {
         if let Some(socket) = self.simulated {
             socket.set_stand_in(net::TcpStream::from(self.socket));
-            return connect_simulated(socket, addr, site).await;
+            return start_simulated(socket, addr, site);
         }
         refuse_in_simulation("`connect` of a `TcpSocket` made from a descriptor")?;
-        if let Err(error) = self.socket.connect(&addr.into())
-            && error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error())
-            && error.kind() != io::ErrorKind::Interrupted
-        {
-            return Err(error);
-        }
-        let io = PollEvented::new_at(net::TcpStream::from(self.socket), BOTH, site)?;
-        // The socket becomes writable when it is connected, or when connecting failed.
-        let registration = io.registration();
-        registration.ready(Readiness::WRITE, WaitKind::Connect, site).await?;
-        match io.take_error()? {
-            Some(error) => Err(error),
-            None => Ok(TcpStream::from_evented(io)),
-        }
+        start_connect(self.socket, addr, site)
     }
 
     /// Listens on the address that the socket is bound to.
@@ -285,35 +273,63 @@ impl TcpSocket {
     }
 }
 
-fn new_socket(domain: Domain) -> io::Result<Socket> {
-    Socket::new(domain, Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))
-}
-
 /// Connects a new socket to `addr`. Diagnostics show `site`.
-pub(super) async fn connect_new(
+pub(super) fn connect_new(
     addr: SocketAddr,
     site: &'static Location<'static>,
+) -> impl Future<Output = io::Result<TcpStream>> {
+    let start = move || match simulated::open(SocketKind::Tcp) {
+        None => start_connect(new_socket(Domain::for_address(addr))?, addr, site),
+        Some(socket) => start_simulated(socket?, addr, site),
+    };
+    connect(start, site)
+}
+
+/// Waits until the stream that `start` returns is connected.
+async fn connect(
+    start: impl FnOnce() -> io::Result<TcpStream>,
+    site: &'static Location<'static>,
 ) -> io::Result<TcpStream> {
-    match simulated::open(SocketKind::Tcp) {
-        None => TcpSocket::in_kernel_for(addr)?.connect_at(addr, site).await,
-        Some(socket) => connect_simulated(socket?, addr, site).await,
+    let stream = start()?;
+    // The socket becomes writable when it is connected, or when connecting failed.
+    stream.registration().ready(Readiness::WRITE, WaitKind::Connect, site).await?;
+    match stream.take_error()? {
+        Some(error) => Err(error),
+        None => Ok(stream),
     }
 }
 
-/// Connects a simulated socket. Diagnostics show `site`.
-pub(super) async fn connect_simulated(
+/// Begins to connect a kernel socket. Diagnostics show `site`.
+#[inline(always)]
+fn start_connect(
+    socket: Socket,
+    addr: SocketAddr,
+    site: &'static Location<'static>,
+) -> io::Result<TcpStream> {
+    if let Err(error) = socket.connect(&addr.into())
+        && error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error())
+        && error.kind() != io::ErrorKind::Interrupted
+    {
+        return Err(error);
+    }
+    let io = PollEvented::new_at(net::TcpStream::from(socket), BOTH, site)?;
+    Ok(TcpStream::from_evented(io))
+}
+
+/// Begins to connect a simulated socket. Diagnostics show `site`.
+#[cold]
+#[inline(never)]
+fn start_simulated(
     socket: SimulatedSocket,
     addr: SocketAddr,
     site: &'static Location<'static>,
 ) -> io::Result<TcpStream> {
     socket.connect(addr)?;
-    let io: PollEvented<net::TcpStream> = simulated::register(socket, site);
-    io.registration().ready(Readiness::WRITE, WaitKind::Connect, site).await?;
-    let stream = TcpStream::from_evented(io);
-    match stream.take_error()? {
-        Some(error) => Err(error),
-        None => Ok(stream),
-    }
+    Ok(TcpStream::from_evented(simulated::register(socket, site)))
+}
+
+fn new_socket(domain: Domain) -> io::Result<Socket> {
+    Socket::new(domain, Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))
 }
 
 fn not_ip() -> io::Error {

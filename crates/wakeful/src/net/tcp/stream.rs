@@ -6,7 +6,7 @@ use crate::io::ReadBuf;
 use crate::net::addr::{self, ToSocketAddrs, no_addresses};
 use crate::net::streams::streams;
 use crate::runtime::poll_evented::{Io, PollEvented};
-use crate::runtime::registration::OpSource;
+use crate::runtime::registration::{OpSource, Registration};
 use crate::sys::eintr::uninterrupted;
 use crate::task::wait_kind::WaitKind;
 use rustix::net::RecvFlags;
@@ -107,6 +107,10 @@ impl TcpStream {
             }
             Err(last.unwrap_or_else(no_addresses))
         }
+    }
+
+    pub(super) fn registration(&self) -> &Registration {
+        self.io.registration()
     }
 
     pub(super) fn from_evented(io: PollEvented<net::TcpStream>) -> TcpStream {

@@ -334,10 +334,11 @@ impl UdpSocket {
     /// # }
     /// ```
     pub fn try_send_to(&self, buf: &[u8], target: SocketAddr) -> io::Result<usize> {
-        self.io.try_send_with(|io| send_inet(io, buf, target))
+        self.io.try_send_with(move |io| send_inet(io, buf, target))
     }
 }
 
+#[inline(always)]
 fn send_inet(io: Io<'_, net::UdpSocket>, buf: &[u8], target: SocketAddr) -> io::Result<usize> {
     match io {
         Io::Kernel(io) => send_to(io, buf, &target),

@@ -110,7 +110,7 @@ impl UdpSocket {
     /// # }
     /// ```
     pub fn try_peek(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.io.try_recv_with(|io| recv_into_slice(io, buf, PEEK).map(len_only))
+        self.io.try_recv_with(move |io| recv_into_slice(io, buf, PEEK).map(len_only))
     }
 
     /// Receives a datagram and its sender without removing it from the queue.
@@ -205,7 +205,7 @@ impl UdpSocket {
     /// # }
     /// ```
     pub fn try_peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.io.try_recv_with(|io| recv_into_slice(io, buf, PEEK).map(len_and_sender))
+        self.io.try_recv_with(move |io| recv_into_slice(io, buf, PEEK).map(len_and_sender))
     }
 
     /// Waits for a datagram and returns its sender, without removing it from the queue.

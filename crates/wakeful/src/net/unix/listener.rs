@@ -338,15 +338,19 @@ impl Accepted {
 fn accept(listener: Io<'_, net::UnixListener>) -> io::Result<(Accepted, SocketAddr)> {
     let listener = match listener {
         Io::Kernel(listener) => listener,
-        Io::Simulated(socket) => {
-            let (stream, peer) = socket.accept()?;
-            return Ok((Accepted::Simulated(stream), SocketAddr(simulated::unix_addr(peer)?)));
-        }
+        Io::Simulated(socket) => return accept_simulated(socket),
     };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (stream, peer) = uninterrupted(|| rustix::net::acceptfrom_with(listener, flags))?;
     let stream = Accepted::Kernel(net::UnixStream::from(stream));
     Ok((stream, SocketAddr::from_raw(peer)?))
+}
+
+#[cold]
+#[inline(never)]
+fn accept_simulated(listener: &SimulatedSocket) -> io::Result<(Accepted, SocketAddr)> {
+    let (stream, peer) = listener.accept()?;
+    Ok((Accepted::Simulated(stream), SocketAddr(simulated::unix_addr(peer)?)))
 }
 
 impl TryFrom<net::UnixListener> for UnixListener {

@@ -92,8 +92,7 @@ impl UnixSocket {
             Type::STREAM => simulated::open(SocketKind::Unix).transpose()?,
             _ => None,
         };
-        let socket = Socket::new(Domain::UNIX, kind.nonblocking().cloexec(), None)?;
-        Ok(Self { socket, simulated })
+        Ok(Self { socket: new_socket(kind)?, simulated })
     }
 
     /// Binds the socket to a path.
@@ -204,27 +203,21 @@ impl UnixSocket {
         let (addr, site) = (SocketAddr::from_path(path.as_ref()), Location::caller());
         async move {
             self.reject_type(Type::DGRAM, "connect cannot be called on a datagram socket")?;
-            self.connect_at(&addr?, site).await
+            UnixStream::connected(|| self.start_connect(&addr?, site), site).await
         }
     }
 
-    /// Connects to `addr`. Diagnostics show `site`.
-    pub(super) async fn connect_at(
+    /// Begins to connect to `addr`. Diagnostics show `site`.
+    fn start_connect(
         self,
         addr: &SocketAddr,
         site: &'static Location<'static>,
     ) -> io::Result<UnixStream> {
         if let Some(socket) = self.simulated {
-            socket.connect_name(&simulated::name_of(&addr.0))?;
-            return Ok(UnixStream::register_simulated(socket, site));
+            return start_simulated(socket, addr, site);
         }
         refuse_in_simulation("`connect` of a `UnixSocket` made from a descriptor")?;
-        let addr = addr.to_raw()?;
-        uninterrupted(|| match rustix::net::connect(&self.socket, &addr) {
-            Err(Errno::INPROGRESS) => Ok(()),
-            result => result,
-        })?;
-        UnixStream::finish_connect(OwnedFd::from(self.socket).into(), site).await
+        start_connect(self.socket, addr, site)
     }
 
     /// Converts the socket into a [`UnixDatagram`].
@@ -262,6 +255,49 @@ impl UnixSocket {
     fn reject_type(&self, kind: Type, message: &'static str) -> io::Result<()> {
         if self.socket.r#type()? == kind { Err(io::Error::other(message)) } else { Ok(()) }
     }
+}
+
+fn new_socket(kind: Type) -> io::Result<Socket> {
+    Socket::new(Domain::UNIX, kind.nonblocking().cloexec(), None)
+}
+
+/// Begins to connect a new socket. Diagnostics show `site`.
+#[inline(always)]
+pub(super) fn start_new(
+    addr: &SocketAddr,
+    site: &'static Location<'static>,
+) -> io::Result<UnixStream> {
+    match simulated::open(SocketKind::Unix) {
+        None => start_connect(new_socket(Type::STREAM)?, addr, site),
+        Some(socket) => start_simulated(socket?, addr, site),
+    }
+}
+
+/// Begins to connect a kernel socket. Diagnostics show `site`.
+#[inline(always)]
+fn start_connect(
+    socket: Socket,
+    addr: &SocketAddr,
+    site: &'static Location<'static>,
+) -> io::Result<UnixStream> {
+    let addr = addr.to_raw()?;
+    uninterrupted(|| match rustix::net::connect(&socket, &addr) {
+        Err(Errno::INPROGRESS) => Ok(()),
+        result => result,
+    })?;
+    UnixStream::register(OwnedFd::from(socket).into(), site)
+}
+
+/// Connects a simulated socket, which is done at once. Diagnostics show `site`.
+#[cold]
+#[inline(never)]
+fn start_simulated(
+    socket: SimulatedSocket,
+    addr: &SocketAddr,
+    site: &'static Location<'static>,
+) -> io::Result<UnixStream> {
+    socket.connect_name(&simulated::name_of(&addr.0))?;
+    Ok(UnixStream::register_simulated(socket, site))
 }
 
 impl fmt::Debug for UnixSocket {

@@ -1,6 +1,7 @@
 //! [`UnixStream`]: a Unix connection.
 
-use super::{SocketAddr, UCred, UnixSocket};
+use super::socket::start_new;
+use super::{SocketAddr, UCred};
 use crate::driver::io_readiness::Readiness;
 use crate::net::simulated;
 use crate::net::streams::streams;
@@ -84,7 +85,7 @@ impl UnixStream {
     #[track_caller]
     pub fn connect<P: AsRef<Path>>(path: P) -> impl Future<Output = io::Result<UnixStream>> {
         let (addr, site) = (SocketAddr::from_path(path.as_ref()), Location::caller());
-        async move { UnixSocket::new_stream()?.connect_at(&addr?, site).await }
+        async move { Self::connected(|| start_new(&addr?, site), site).await }
     }
 
     /// Connects to the listener at an address; see [`connect`](Self::connect).
@@ -116,15 +117,15 @@ impl UnixStream {
         socket_addr: &SocketAddr,
     ) -> impl Future<Output = io::Result<UnixStream>> + Send + Sync + '_ {
         let site = Location::caller();
-        async move { UnixSocket::new_stream()?.connect_at(socket_addr, site).await }
+        Self::connected(move || start_new(socket_addr, site), site)
     }
 
-    /// Waits until a connecting socket is connected.
-    pub(super) async fn finish_connect(
-        stream: net::UnixStream,
+    /// Waits until the stream that `start` returns is connected.
+    pub(super) async fn connected(
+        start: impl FnOnce() -> io::Result<UnixStream>,
         site: &'static Location<'static>,
     ) -> io::Result<UnixStream> {
-        let stream = Self::register(stream, site)?;
+        let stream = start()?;
         // The socket becomes writable when it is connected, or when connecting failed.
         stream.io.registration().ready(Readiness::WRITE, WaitKind::Connect, site).await?;
         match stream.take_error()? {

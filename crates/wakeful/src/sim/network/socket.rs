@@ -25,7 +25,12 @@ impl<S: Any + AsFd + Send + Sync> AnySocket for S {}
 ///
 /// It has a descriptor only if the program asks for one: a *stand-in*, a kernel socket that is
 /// neither bound nor connected. The stand-in keeps the options that the program sets.
-pub(crate) struct SimulatedSocket {
+///
+/// One word, so that it adds nothing to the size of a connecting future. Nothing shares the `Arc`:
+/// its drop is out of line, and so adds nothing to the drop of a kernel socket.
+pub(crate) struct SimulatedSocket(Arc<Inner>);
+
+struct Inner {
     world: Arc<World>,
     id: SocketId,
     stand_in: OnceLock<Box<dyn AnySocket>>,
@@ -50,7 +55,7 @@ fn check_not_stopping(world: &World) -> io::Result<()> {
 
 impl SimulatedSocket {
     fn of(world: &Arc<World>, id: SocketId) -> Self {
-        Self { world: world.clone(), id, stand_in: OnceLock::new() }
+        Self(Arc::new(Inner { world: world.clone(), id, stand_in: OnceLock::new() }))
     }
 
     /// Opens a socket on a host.
@@ -77,17 +82,17 @@ impl SimulatedSocket {
 
     /// Returns the descriptor number that diagnostics show for the socket.
     pub(crate) fn number(&self) -> i32 {
-        (FIRST_SIMULATED + self.id.0) as i32
+        (FIRST_SIMULATED + self.0.id.0) as i32
     }
 
     /// Attaches `source`, through which tasks wait for the socket.
     pub(crate) fn attach(&self, source: &Arc<IoReadiness>) {
-        self.world.attach_source(self.id, source);
+        self.0.world.attach_source(self.0.id, source);
     }
 
     /// Returns what the socket is ready for.
     pub(crate) fn readiness(&self) -> Readiness {
-        self.world.with_net(|net, _, _| net.readiness(self.id))
+        self.0.world.with_net(|net, _, _| net.readiness(self.0.id))
     }
 
     /// Returns the stand-in, which `make` creates on the first call.
@@ -99,7 +104,7 @@ impl SimulatedSocket {
         &self,
         make: impl FnOnce() -> io::Result<S>,
     ) -> &S {
-        let stand_in = self.stand_in.get_or_init(|| {
+        let stand_in = self.0.stand_in.get_or_init(|| {
             let made = make().expect("a descriptor for a simulated socket");
             Box::new(made)
         });
@@ -109,18 +114,11 @@ impl SimulatedSocket {
 
     /// Uses a kernel socket as the stand-in, with its options.
     pub(crate) fn set_stand_in<S: AsFd + Send + Sync + 'static>(&self, stand_in: S) {
-        let _ = self.stand_in.set(Box::new(stand_in));
-    }
-
-    /// Returns whether closing the socket resets the connection.
-    fn has_zero_linger(&self) -> bool {
-        let linger =
-            self.stand_in.get().and_then(|it| sockopt::socket_linger(&**it).ok().flatten());
-        linger == Some(Duration::ZERO)
+        let _ = self.0.stand_in.set(Box::new(stand_in));
     }
 
     fn call<R>(&self, f: impl FnOnce(&mut Net) -> Result<R, Errno>) -> io::Result<R> {
-        Ok(self.world.with_net(|net, _, _| f(net))?)
+        Ok(self.0.world.with_net(|net, _, _| f(net))?)
     }
 
     fn end(net: &Net, id: SocketId) -> Result<EndId, Errno> {
@@ -135,24 +133,24 @@ impl SimulatedSocket {
 impl SimulatedSocket {
     pub(crate) fn bind(&self, addr: SocketAddr) -> io::Result<()> {
         let addr = v4(addr)?;
-        self.call(|net| net.bind(self.id, addr))
+        self.call(|net| net.bind(self.0.id, addr))
     }
 
     pub(crate) fn bind_datagram(&self, addr: SocketAddr) -> io::Result<()> {
         let addr = v4(addr)?;
-        self.call(|net| net.bind_datagram(self.id, addr))
+        self.call(|net| net.bind_datagram(self.0.id, addr))
     }
 
     pub(crate) fn bind_name(&self, name: &[u8]) -> io::Result<()> {
-        self.call(|net| net.bind_name(self.id, name))
+        self.call(|net| net.bind_name(self.0.id, name))
     }
 
     pub(crate) fn local_addr(&self) -> io::Result<Address> {
-        self.call(|net| net.local_addr(self.id))
+        self.call(|net| net.local_addr(self.0.id))
     }
 
     pub(crate) fn peer_addr(&self) -> io::Result<Address> {
-        self.call(|net| net.peer_addr(self.id))
+        self.call(|net| net.peer_addr(self.0.id))
     }
 
     pub(crate) fn local_inet(&self) -> io::Result<SocketAddr> {
@@ -164,7 +162,7 @@ impl SimulatedSocket {
     }
 
     pub(crate) fn take_error(&self) -> io::Result<Option<io::Error>> {
-        Ok(self.world.with_net(|net, _, _| net.take_error(self.id)).map(io::Error::from))
+        Ok(self.0.world.with_net(|net, _, _| net.take_error(self.0.id)).map(io::Error::from))
     }
 }
 
@@ -190,18 +188,20 @@ impl SimulatedSocket {
     pub(crate) fn connect(&self, target: SocketAddr) -> io::Result<()> {
         let target = v4(target)?;
         Ok(self
+            .0
             .world
-            .with_net(|net, now_ns, oracle| net.connect(self.id, target, now_ns, oracle))?)
+            .with_net(|net, now_ns, oracle| net.connect(self.0.id, target, now_ns, oracle))?)
     }
 
     pub(crate) fn connect_name(&self, name: &[u8]) -> io::Result<()> {
         Ok(self
+            .0
             .world
-            .with_net(|net, now_ns, oracle| net.connect_name(self.id, name, now_ns, oracle))?)
+            .with_net(|net, now_ns, oracle| net.connect_name(self.0.id, name, now_ns, oracle))?)
     }
 
     pub(crate) fn listen(&self, backlog: u32) -> io::Result<()> {
-        self.call(|net| net.listen(self.id, backlog as usize))
+        self.call(|net| net.listen(self.0.id, backlog as usize))
     }
 
     /// Accepts a connection. Returns it with the address of its peer.
@@ -209,10 +209,10 @@ impl SimulatedSocket {
     #[inline(never)]
     pub(crate) fn accept(&self) -> io::Result<(Self, Address)> {
         let accept = |net: &mut Net, now_ns, oracle: &mut dyn super::NetworkOracle| {
-            net.accept(self.id, now_ns, oracle)
+            net.accept(self.0.id, now_ns, oracle)
         };
-        let (id, peer) = self.world.with_net(accept)?;
-        Ok((Self::of(&self.world, id), peer))
+        let (id, peer) = self.0.world.with_net(accept)?;
+        Ok((Self::of(&self.0.world, id), peer))
     }
 
     /// Reads from a stream. If `peeks`, the bytes stay in the receive buffer.
@@ -225,8 +225,8 @@ impl SimulatedSocket {
             space[filled..filled + bytes.len()].write_copy_of_slice(bytes);
             filled += bytes.len();
         };
-        self.world.with_net(|net, _, oracle| {
-            net.read(Self::end(net, self.id)?, len, peeks, oracle, &mut sink)
+        self.0.world.with_net(|net, _, oracle| {
+            net.read(Self::end(net, self.0.id)?, len, peeks, oracle, &mut sink)
         })
     }
 
@@ -239,8 +239,8 @@ impl SimulatedSocket {
         let len = bufs.iter().map(|buf| buf.len()).sum();
         let mut bytes = Vec::new();
         let mut sink = |read: &[u8]| bytes.extend_from_slice(read);
-        let count = self.world.with_net(|net, _, oracle| {
-            net.read(Self::end(net, self.id)?, len, false, oracle, &mut sink)
+        let count = self.0.world.with_net(|net, _, oracle| {
+            net.read(Self::end(net, self.0.id)?, len, false, oracle, &mut sink)
         })?;
         let mut rest = &bytes[..];
         for buf in bufs {
@@ -254,8 +254,8 @@ impl SimulatedSocket {
     #[cold]
     #[inline(never)]
     pub(crate) fn write(&self, bytes: &[u8]) -> SysResult<usize> {
-        self.world.with_net(|net, now_ns, oracle| {
-            net.write(Self::end(net, self.id)?, bytes, now_ns, oracle)
+        self.0.world.with_net(|net, now_ns, oracle| {
+            net.write(Self::end(net, self.0.id)?, bytes, now_ns, oracle)
         })
     }
 
@@ -268,8 +268,8 @@ impl SimulatedSocket {
     }
 
     pub(crate) fn shut_down_write(&self) -> io::Result<()> {
-        Ok(self.world.with_net(|net, now_ns, oracle| {
-            net.shut_down_write(Self::end(net, self.id)?, now_ns, oracle)
+        Ok(self.0.world.with_net(|net, now_ns, oracle| {
+            net.shut_down_write(Self::end(net, self.0.id)?, now_ns, oracle)
         })?)
     }
 }
@@ -278,7 +278,7 @@ impl SimulatedSocket {
 impl SimulatedSocket {
     pub(crate) fn connect_datagram(&self, peer: SocketAddr) -> io::Result<()> {
         let peer = v4(peer)?;
-        self.call(|net| net.connect_datagram(self.id, peer))
+        self.call(|net| net.connect_datagram(self.0.id, peer))
     }
 
     /// Sends a datagram to `target`, or to the peer.
@@ -290,8 +290,8 @@ impl SimulatedSocket {
             Some(SocketAddr::V6(_)) => return Err(Errno::AFNOSUPPORT),
             None => None,
         };
-        self.world.with_net(|net, now_ns, oracle| {
-            net.send_datagram(self.id, bytes, target, now_ns, oracle)
+        self.0.world.with_net(|net, now_ns, oracle| {
+            net.send_datagram(self.0.id, bytes, target, now_ns, oracle)
         })
     }
 
@@ -308,13 +308,23 @@ impl SimulatedSocket {
             space[..bytes.len()].write_copy_of_slice(bytes);
         };
         let (count, from) = self
+            .0
             .world
-            .with_net(|net, _, _| net.receive_datagram(self.id, len, peeks, &mut sink))?;
+            .with_net(|net, _, _| net.receive_datagram(self.0.id, len, peeks, &mut sink))?;
         Ok((count, from.into()))
     }
 }
 
-impl Drop for SimulatedSocket {
+impl Inner {
+    /// Returns whether closing the socket resets the connection.
+    fn has_zero_linger(&self) -> bool {
+        let linger =
+            self.stand_in.get().and_then(|it| sockopt::socket_linger(&**it).ok().flatten());
+        linger == Some(Duration::ZERO)
+    }
+}
+
+impl Drop for Inner {
     fn drop(&mut self) {
         let how = if self.has_zero_linger() { Closing::Abort } else { Closing::Orderly };
         self.world.close_socket(self.id, how);
@@ -323,6 +333,6 @@ impl Drop for SimulatedSocket {
 
 impl fmt::Debug for SimulatedSocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SimulatedSocket").field("id", &self.id.0).finish()
+        f.debug_struct("SimulatedSocket").field("id", &self.0.id.0).finish()
     }
 }
