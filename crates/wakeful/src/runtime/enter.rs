@@ -135,8 +135,8 @@ impl fmt::Display for TryCurrentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
             "there is no reactor running, must be called from the context of a Tokio 1.x runtime, \
-             which here is one of wakeful's: call it in `#[wakeful::main]`, in \
-             `Runtime::block_on` or in a task, or hold the guard of `Handle::enter` meanwhile",
+             which here is a wakeful runtime: call it in `#[wakeful::main]`, in \
+             `Runtime::block_on` or in a task, or while holding the guard of `Handle::enter`",
         )
     }
 }
