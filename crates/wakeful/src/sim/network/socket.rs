@@ -13,6 +13,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -35,6 +36,11 @@ struct Inner {
     id: SocketId,
     stand_in: OnceLock<Box<dyn AnySocket>>,
 }
+
+// The sockets in `net` have these traits, as tokio's do. A panic cannot leave the world half-changed: its state is
+// behind a lock, and a panic under the lock fails the run.
+impl UnwindSafe for SimulatedSocket {}
+impl RefUnwindSafe for SimulatedSocket {}
 
 fn v4(addr: SocketAddr) -> io::Result<SocketAddrV4> {
     match addr {
