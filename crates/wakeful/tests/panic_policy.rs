@@ -223,7 +223,7 @@ fn a_panic_whose_handle_is_kept_is_only_reported() {
 fn a_function_is_called_with_the_report() {
     for builder in builders() {
         let (tx, mut called) = unbounded_channel();
-        let (rt, told) = build(
+        let (rt, reports) = build(
             builder,
             UnhandledPanic::call(move |report| {
                 tx.send(report.clone()).unwrap();
@@ -235,7 +235,7 @@ fn a_function_is_called_with_the_report() {
         drop(dropped);
         let text = unobserved(id, at, "call a function (UnhandledPanic::Call)");
         assert_eq!(rt.block_on(called.recv()).unwrap().to_string(), text);
-        assert_eq!(told.recv().unwrap().to_string(), text);
+        assert_eq!(reports.recv().unwrap().to_string(), text);
         // The panic has not shut the runtime down.
         assert_eq!(rt.block_on(rt.spawn(async { 7 })).unwrap(), 7);
     }
