@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wakeful::io::{AsyncReadExt, AsyncWriteExt};
 use wakeful::net::{TcpListener, TcpStream};
-use wakeful::sim::{self, Host, Sim};
+use wakeful::sim::{self, Chaos, Sim};
 use wakeful::sync::Mutex as AsyncMutex;
 use wakeful::task::{JoinSet, spawn_local};
 use wakeful::time::{Instant, sleep, sleep_until, timeout};
@@ -322,49 +322,16 @@ impl Client {
     }
 }
 
-/// Restarts, kills, partitions, pauses and slows down hosts until `end`.
-async fn break_things(sim: &Sim, hosts: &[Host], end: Duration) {
-    while sim.elapsed() < end {
-        sleep(ms(20 + 10 * sim::choose(16))).await;
-        let (one, other) = (sim::choose(5) as usize, sim::choose(4) as usize);
-        let other = (one + 1 + other) % HOSTS;
-        let (cut, rest): (Vec<&Host>, Vec<&Host>) = hosts.iter().partition(|host| {
-            host.name() == hosts[one].name() || host.name() == hosts[other].name()
-        });
-        match sim::choose(8) {
-            1 => [one, other].iter().for_each(|host| hosts[*host].restart()),
-            2 => hosts[one].kill(),
-            3 => drop(sim.network().partition(cut, rest)),
-            4 => drop(sim.network().partition_one_way(cut, rest)),
-            5 => drop(sim.network().heal_all()),
-            6 => hosts[one].clock().drift_ppm(100_000 * (sim::choose(3) as i32 - 1)),
-            7 => hosts[one].pause(ms(100 * sim::choose(5))),
-            _ => {}
-        }
-        for host in hosts.iter().filter(|host| !host.is_up()) {
-            if sim::choose(2) == 0 {
-                host.restart();
-            }
-        }
-    }
-}
-
 /// Three clients read and write a register while hosts fail. The history must be linearizable.
 pub async fn register(sim: Sim, election: Election) {
-    let hosts: Vec<Host> = (0..HOSTS as u64)
-        .map(|me| {
-            let disk = Arc::new(Mutex::new(Disk::default()));
-            sim.host(format!("n{me}"), move || node(me, disk.clone(), election))
-        })
-        .collect();
+    for me in 0..HOSTS as u64 {
+        let disk = Arc::new(Mutex::new(Disk::default()));
+        sim.host(format!("n{me}"), move || node(me, disk.clone(), election));
+    }
     let history = Arc::new(Mutex::new(History::default()));
     let client = |me| Client { sim: sim.clone(), me, hint: me as usize, history: history.clone() };
     let clients = [1, 2, 3].map(|me| sim.client(format!("c{me}"), client(me).run()));
-    break_things(&sim, &hosts, END).await;
-    sim.network().heal_all();
-    for host in &hosts {
-        host.restart();
-    }
+    sim.chaos(Chaos::swarm().latency_spikes(ms(200)).drift_ppm(100_000).until(END));
     for client in clients {
         client.await;
     }

@@ -10,6 +10,7 @@
 //! - [`Host`] is a machine with its own tasks, timers and [clock](HostClock). It can be killed,
 //!   restarted and paused.
 //! - [`Network`] connects the hosts. It sets latencies and faults, and makes partitions.
+//! - [`Chaos`] selects the faults that strike hosts and the network at random times.
 //! - [`choose`], [`maybe`] and [`system_time`] are for code that also runs outside a simulation.
 //! - [`Builder::new_simulated`](crate::runtime::Builder::new_simulated) builds a simulated runtime, for
 //!   a program that has its own `block_on`.
@@ -96,7 +97,7 @@ pub(crate) mod world;
 
 #[cfg(all(feature = "rt", feature = "sync"))]
 pub use api::{
-    Host, HostClock, Outcome, ProgramOutput, Sim, Simulation, choose, maybe, system_time,
+    Chaos, Host, HostClock, Outcome, ProgramOutput, Sim, Simulation, choose, maybe, system_time,
 };
 #[cfg(all(feature = "rt", feature = "sync", feature = "net"))]
 pub use api::{Link, NamedHost, Network};

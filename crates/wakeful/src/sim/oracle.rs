@@ -75,10 +75,20 @@ choice_kinds! {
     Reorder = "reorder",
     /// A read or write transfers less than it could. 0 is a full transfer.
     ShortIo = "short_io",
-    /// A fault of a host or of the network. 0 is no fault.
-    Fault = "fault",
+    /// Routes between hosts are cut for a while.
+    Partition = "partition",
     /// A choice of the simulated program.
     User = "user",
+    /// Messages of a host take longer for a while.
+    LatencySpike = "latency_spike",
+    /// A host is killed, and restarted later.
+    Kill = "kill",
+    /// A host is paused for a while.
+    Pause = "pause",
+    /// The wall clock of a host is moved.
+    ClockStep = "clock_step",
+    /// The clocks of a host run faster or slower.
+    ClockDrift = "clock_drift",
 }
 
 const KINDS: usize = ChoiceKind::ALL.len();
@@ -101,6 +111,8 @@ pub(crate) enum Range<'a> {
     Below(u64),
     /// 0 or 1, where 1 has this probability in millionths.
     Chance(u32),
+    /// 0, or with this probability in millionths one of the other numbers below the second one.
+    Rare(u32, u64),
     /// Candidates, oldest first. The function returns the identity of a candidate, a host or a task,
     /// which is stable during the run.
     Candidates(u64, &'a dyn Fn(u64) -> u64),
@@ -111,8 +123,9 @@ impl Range<'_> {
     pub(crate) fn len(&self) -> u64 {
         match *self {
             Range::Below(len) | Range::Candidates(len, _) => len,
-            Range::Chance(0) => 1,
+            Range::Chance(0) | Range::Rare(0, _) => 1,
             Range::Chance(_) => 2,
+            Range::Rare(_, len) => len,
         }
     }
 }
@@ -129,6 +142,12 @@ pub(crate) trait Strategy: Send {
     ///
     /// `rng` is the generator of the choice's stream.
     fn choose(&mut self, choice: &Choice<'_>, rng: &mut Rng) -> u64;
+
+    /// Returns the kinds of faults that the hosts have asked for and that are on. Returns `None` if they
+    /// have asked for none.
+    fn faults(&self) -> Option<Vec<ChoiceKind>> {
+        None
+    }
 }
 
 /// Always makes the usual choice.
@@ -168,6 +187,7 @@ impl Strategy for Random {
     fn choose(&mut self, choice: &Choice<'_>, rng: &mut Rng) -> u64 {
         match choice.range {
             Range::Chance(probability) => u64::from(is_drawn(rng, probability)),
+            Range::Rare(probability, len) => rare(rng, probability, len),
             Range::Below(len) if choice.kind == ChoiceKind::Budget => {
                 if is_drawn(rng, self.preemption) { 1 + below(rng, len - 1) } else { 0 }
             }
@@ -194,6 +214,11 @@ pub(crate) fn is_drawn(rng: &mut Rng, probability: u32) -> bool {
 /// Returns a random number below `len`, which must not be 0.
 pub(crate) fn below(rng: &mut Rng, len: u64) -> u64 {
     ((u128::from(rng.next_u64()) * u128::from(len)) >> 64) as u64
+}
+
+/// Returns a number above 0 and below `len` with this probability, in millionths. Otherwise returns 0.
+pub(crate) fn rare(rng: &mut Rng, probability: u32, len: u64) -> u64 {
+    if is_drawn(rng, probability) { 1 + below(rng, len - 1) } else { 0 }
 }
 
 /// Repeats the choices of another run. All other choices are usual.
@@ -299,11 +324,14 @@ pub(crate) struct Oracle {
     made: Choices,
     /// The number of choices that were made, including usual ones.
     count: u64,
+    /// The kinds of faults that chaos has drawn, with their rates. `None` without chaos.
+    drawn_faults: Option<BTreeMap<ChoiceKind, String>>,
 }
 
 impl Oracle {
     pub(crate) fn new(seed: u64, strategy: Box<dyn Strategy>) -> Self {
-        Self { seed, strategy, streams: Vec::new(), made: Choices::default(), count: 0 }
+        let (streams, made) = (Vec::new(), Choices::default());
+        Self { seed, strategy, streams, made, count: 0, drawn_faults: None }
     }
 
     /// Chooses a value from `range`, and records it with `context`. A choice without an alternative is
@@ -350,9 +378,27 @@ impl Oracle {
         }
     }
 
-    /// Returns the name of the strategy.
+    /// Records the kinds of faults that chaos has drawn, each with its name and rate.
+    pub(crate) fn set_drawn_faults(&mut self, drawn: BTreeMap<ChoiceKind, String>) {
+        self.drawn_faults = Some(drawn);
+    }
+
+    /// Returns the name of the strategy, and the faults that are on.
     pub(crate) fn strategy_name(&self) -> String {
-        self.strategy.name()
+        let (name, enabled) = (self.strategy.name(), self.strategy.faults());
+        if enabled.is_none() && self.drawn_faults.is_none() {
+            return name;
+        }
+        let enabled = enabled.into_iter().flatten().map(|kind| (kind, kind.name().to_owned()));
+        let mut faults: BTreeMap<ChoiceKind, String> = enabled.collect();
+        faults.extend(self.drawn_faults.iter().flatten().map(|(kind, name)| (*kind, name.clone())));
+        let faults: Vec<String> = faults.into_values().collect();
+        format!("{name}; faults {{{}}}", faults.join(", "))
+    }
+
+    /// Returns the number of the last unusual choice in its stream.
+    pub(crate) fn last_number(&self) -> Option<u32> {
+        self.made.0.last().map(|made| made.number)
     }
 
     /// Returns the unusual choices so far.

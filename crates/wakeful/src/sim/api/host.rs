@@ -101,7 +101,10 @@ impl Host {
     #[track_caller]
     pub fn kill(&self) {
         let id = self.check_not_first("killed");
-        self.world.defer(move |world| world.stop_host(id));
+        self.world.defer(move |world| {
+            world.stop_host(id);
+            world.forget_chaos_kill(id);
+        });
     }
 
     /// Kills the host if it is up, and starts its program again.
@@ -121,6 +124,7 @@ impl Host {
         self.world.defer(move |world| {
             world.stop_host(id);
             world.start_host(id);
+            world.forget_chaos_kill(id);
         });
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Unlike the modules below it, `api` uses the runtime.
 
+mod chaos;
 mod functions;
 mod host;
 #[cfg(feature = "net")]
@@ -12,6 +13,7 @@ mod simulation;
 mod supervisor;
 pub(in crate::sim) mod timeline;
 
+pub use chaos::Chaos;
 pub use functions::{choose, maybe, system_time};
 pub use host::{Host, HostClock};
 #[cfg(feature = "net")]
@@ -28,4 +30,11 @@ use crate::sim::world::SimulatedHost;
 /// simulation.
 fn with_current_host<R>(f: impl FnOnce(&SimulatedHost) -> R) -> Option<R> {
     context::with_current(|shared| shared.config().env.simulated.as_ref().map(f)).flatten()
+}
+
+/// Converts a probability to millionths.
+#[track_caller]
+fn millionths(probability: f64) -> u32 {
+    assert!((0.0..=1.0).contains(&probability), "{probability} is not a probability");
+    (probability * 1e6).round() as u32
 }

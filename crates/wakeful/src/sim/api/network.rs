@@ -1,6 +1,6 @@
 //! [`Network`]: latencies, faults and partitions between the hosts of a simulation.
 
-use super::Host;
+use super::{Host, millionths};
 use crate::sim::network::{Blocked, LinkRule, Route};
 use crate::sim::world::World;
 use std::fmt;
@@ -133,12 +133,6 @@ impl<N: Named + ?Sized> NamedHost for N {}
 fn range_ns(range: &Range<Duration>) -> (u64, u64) {
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     (ns(range.start), ns(range.end).max(ns(range.start)))
-}
-
-#[track_caller]
-fn millionths(probability: f64) -> u32 {
-    assert!((0.0..=1.0).contains(&probability), "{probability} is not a probability");
-    (probability * 1e6).round() as u32
 }
 
 impl Network {

@@ -146,7 +146,8 @@ impl Sim {
                 }
             })
         };
-        self.add(name.into(), Arc::new(Mutex::new(start)), Location::caller())
+        let (start, site) = (Arc::new(Mutex::new(start)), Location::caller());
+        self.add(name.into(), Program { start, site, is_restartable: true })
     }
 
     /// Runs `future` on a new host, and returns its output.
@@ -181,21 +182,17 @@ impl Sim {
             // The caller may have dropped the receiver.
             Box::pin(async move { drop(done_tx.send(future.await)) })
         };
-        self.add(name, Arc::new(Mutex::new(start)), Location::caller());
+        let (start, site) = (Arc::new(Mutex::new(start)), Location::caller());
+        self.add(name, Program { start, site, is_restartable: false });
         async move { done_rx.await.expect(&killed) }
     }
 
     #[track_caller]
-    fn add(
-        &self,
-        name: String,
-        start: Arc<Mutex<dyn FnMut() -> ProgramFuture + Send>>,
-        site: &'static Location<'static>,
-    ) -> Host {
+    fn add(&self, name: String, program: Program) -> Host {
         assert!(!name.trim().is_empty(), "a host needs a name");
         let is_free = self.world.host_named(&name).is_none();
         assert!(is_free, "the simulation already has a host named {name:?}");
-        let id = self.world.add_host(&name, Some(Program { start, site }));
+        let id = self.world.add_host(&name, Some(program));
         self.world.defer(move |world| world.start_host(id));
         Host { world: self.world.clone(), id }
     }
@@ -274,6 +271,22 @@ impl Sim {
         self.world.elapsed()
     }
 
+    /// Lets faults strike at random times from now on, until the chaos ends and all is healed.
+    ///
+    /// The seed draws the kinds of faults, their rates, and when and where each strikes, within the limits
+    /// of `chaos`. A failure prints the kinds that were drawn. The chaos ends after
+    /// [`Chaos::until`](super::Chaos::until), or when the program of
+    /// [`Simulation::run`](super::Simulation::run) returns: routes open, killed hosts restart, paused
+    /// hosts resume, clock steps are undone, and drift ends. The time of an [`eventually`](Self::eventually)
+    /// starts then. A second call ends the chaos of the first.
+    ///
+    /// # Examples
+    ///
+    /// See [`Chaos`](super::Chaos).
+    pub fn chaos(&self, chaos: super::Chaos) {
+        self.world.start_chaos(chaos.limits);
+    }
+
     /// Fails the run if `condition` is false or panics after any poll from now on, on any host.
     ///
     /// # Examples
@@ -300,7 +313,8 @@ impl Sim {
 
     /// Fails the run unless `condition` returns true after some poll `within` this simulated time.
     ///
-    /// The run also fails if `condition` panics. If the program of
+    /// The time starts when no partition, hold or [`chaos`](Self::chaos) is in progress. The run also
+    /// fails if `condition` panics. If the program of
     /// [`Simulation::run`](super::Simulation::run) returns earlier, the run continues until the condition
     /// was true or the time is over.
     ///

@@ -344,6 +344,7 @@ where
     });
     let end = async {
         let ended = main.await;
+        world.end_chaos();
         world.disable_network_faults();
         poll_fn(|cx| world.poll_eventually_settled(cx.waker())).await;
         ended

@@ -27,7 +27,10 @@ pub(super) fn describe(made: &MadeChoice, run: &RunResult, preemptions: &Preempt
     let value = made.value;
     let site =
         made.site.map_or(String::new(), |site| format!(" at {}:{}", site.file(), site.line()));
+    let key = (made.kind, made.number);
+    let of_chaos = run.fault_texts.get(&key).filter(|_| made.host == HostId::WORLD);
     let what = match made.kind {
+        _ if let Some(text) = of_chaos => text.clone(),
         ChoiceKind::Host => format!("{} runs first", name(HostId(made.task as u32))),
         ChoiceKind::Task => format!("{task} runs first"),
         ChoiceKind::Budget => {
@@ -45,7 +48,14 @@ pub(super) fn describe(made: &MadeChoice, run: &RunResult, preemptions: &Preempt
         ChoiceKind::ShortIo => {
             format!("the {nth} read or write of {host} is short (choice {value})")
         }
-        ChoiceKind::Fault => format!("fault {value} of {host}, at its {nth} chance"),
+        kind @ (ChoiceKind::Partition
+        | ChoiceKind::LatencySpike
+        | ChoiceKind::Kill
+        | ChoiceKind::Pause
+        | ChoiceKind::ClockStep
+        | ChoiceKind::ClockDrift) => {
+            format!("the {nth} choice of the fault {} is {value}, without effect", kind.name())
+        }
         ChoiceKind::User => format!("{task} chooses {value}"),
     };
     what + &site
@@ -144,8 +154,13 @@ mod tests {
             "the 2nd packet of n1 arrives twice",
             "the 2nd datagram of n1 is overtaken",
             "the 2nd read or write of n1 is short (choice 2)",
-            "fault 2 of n1, at its 2nd chance",
+            "the 2nd choice of the fault partition is 2, without effect",
             "n1 task 2 chooses 2",
+            "the 2nd choice of the fault latency_spike is 2, without effect",
+            "the 2nd choice of the fault kill is 2, without effect",
+            "the 2nd choice of the fault pause is 2, without effect",
+            "the 2nd choice of the fault clock_step is 2, without effect",
+            "the 2nd choice of the fault clock_drift is 2, without effect",
         ];
         assert_eq!(lines, expected);
         run.hosts.pop();

@@ -1,7 +1,7 @@
 //! [`Network`]: the lock around [`Net`], which also wakes tasks and schedules messages.
 
 use super::connection::Closing;
-use super::links::{Blocked, LinkRule, Route};
+use super::links::{Blocked, ChaosFaults, LinkRule, Route};
 use super::log::LoggedMessage;
 use super::state::{Net, NetworkOracle, Outbox, SocketId};
 use crate::driver::io_readiness::IoReadiness;
@@ -185,7 +185,13 @@ impl World {
 
     /// Opens all routes.
     pub(crate) fn heal_all(&self) {
+        self.forget_chaos_partitions();
         self.change_routes(|net| net.links.open_all());
+    }
+
+    /// Changes the faults of chaos. `change` may open or cut routes.
+    pub(crate) fn change_chaos_faults(&self, change: impl FnOnce(&mut ChaosFaults)) {
+        self.change_routes(|net| change(&mut net.links.chaos));
     }
 
     /// Opens all routes, and permanently switches off loss, duplication and reordering.
@@ -204,7 +210,7 @@ impl World {
             (was_blocked, net.links.is_any_blocked())
         });
         self.record(HostId::WORLD, EventKind::Network, u64::from(is_blocked), None);
-        if was_blocked && !is_blocked {
+        if was_blocked && !is_blocked && !self.is_in_chaos() {
             self.record_healed();
         }
     }

@@ -42,6 +42,19 @@ pub(crate) enum Blocked {
     Hold,
 }
 
+/// The faults of chaos, in addition to the rules. They only affect links between different hosts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ChaosFaults {
+    /// Probabilities in millionths.
+    pub(crate) loss: u32,
+    pub(crate) duplicate: u32,
+    pub(crate) reorder: u32,
+    /// The routes that are cut.
+    pub(crate) partitions: BTreeSet<Route>,
+    /// The additional latency of all messages from and to a host.
+    pub(crate) late_ns: BTreeMap<HostId, u64>,
+}
+
 /// The rules and blocked routes of all links.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
@@ -52,6 +65,8 @@ pub(crate) struct Links {
     holds: BTreeSet<Route>,
     /// When the route has sent its queued messages, if it has a bandwidth.
     busy_until_ns: BTreeMap<Route, u64>,
+    /// Without effect if no chaos is in progress.
+    pub(crate) chaos: ChaosFaults,
     /// All faults are off, because the run is about to end.
     faults_disabled: bool,
 }
@@ -79,12 +94,14 @@ impl Links {
     }
 
     fn chance(&self, route: Route, kind: ChoiceKind, oracle: &mut dyn NetworkOracle) -> bool {
-        let probability = match kind {
-            ChoiceKind::Loss => self.get(route, |rule| rule.loss),
-            ChoiceKind::Duplicate => self.get(route, |rule| rule.duplicate),
-            _ => self.get(route, |rule| rule.reorder),
+        let (probability, of_chaos) = match kind {
+            ChoiceKind::Loss => (self.get(route, |rule| rule.loss), self.chaos.loss),
+            ChoiceKind::Duplicate => (self.get(route, |rule| rule.duplicate), self.chaos.duplicate),
+            _ => (self.get(route, |rule| rule.reorder), self.chaos.reorder),
         };
-        let probability = probability.filter(|_| !self.faults_disabled).unwrap_or(0);
+        let of_chaos = if route.0 == route.1 { 0 } else { of_chaos };
+        let probability = probability.unwrap_or(0).max(of_chaos);
+        let probability = if self.faults_disabled { 0 } else { probability };
         probability > 0 && oracle.chance(kind, route.0, probability)
     }
 
@@ -101,6 +118,7 @@ impl Links {
     pub(crate) fn open_all(&mut self) {
         self.partitions.clear();
         self.holds.clear();
+        self.chaos.partitions.clear();
     }
 
     /// Permanently switches off all faults.
@@ -110,7 +128,7 @@ impl Links {
     }
 
     pub(crate) fn blocked(&self, route: Route) -> Option<Blocked> {
-        if self.partitions.contains(&route) {
+        if self.partitions.contains(&route) || self.chaos.partitions.contains(&route) {
             Some(Blocked::Partition)
         } else {
             self.holds.contains(&route).then_some(Blocked::Hold)
@@ -119,7 +137,7 @@ impl Links {
 
     /// Returns whether any route is blocked.
     pub(crate) fn is_any_blocked(&self) -> bool {
-        !self.partitions.is_empty() || !self.holds.is_empty()
+        !(self.partitions.is_empty() && self.holds.is_empty() && self.chaos.partitions.is_empty())
     }
 
     /// Returns the lowest latency of a route.
@@ -148,7 +166,14 @@ impl Links {
         };
         let range = u128::from(most.saturating_sub(least));
         let above = (range * u128::from(step) / u128::from(LATENCY_STEPS - 1)) as u64;
-        self.queueing_ns(route, len, now_ns).saturating_add(least).saturating_add(above)
+        let queueing_ns = self.queueing_ns(route, len, now_ns);
+        queueing_ns.saturating_add(least).saturating_add(above).saturating_add(self.spike_ns(route))
+    }
+
+    /// Returns the additional latency of a route while chaos makes one of its hosts late.
+    fn spike_ns(&self, (from, to): Route) -> u64 {
+        let late_ns = |host| self.chaos.late_ns.get(&host).copied().unwrap_or(0);
+        if from == to { 0 } else { late_ns(from).max(late_ns(to)) }
     }
 
     /// Returns the time to send the message after the messages queued on the route.

@@ -37,7 +37,7 @@ mod stream;
 mod timeout;
 
 pub(crate) use handle::Network;
-pub(crate) use links::{Blocked, LinkRule, Route};
+pub(crate) use links::{Blocked, ChaosFaults, LinkRule, Route};
 pub(crate) use log::{LoggedMessage, MessageFate};
 pub(crate) use ports::ip_of;
 pub(crate) use socket::{SimulatedSocket, inet};

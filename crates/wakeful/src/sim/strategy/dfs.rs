@@ -56,7 +56,7 @@ impl Strategy for Dfs {
     fn choose(&mut self, choice: &Choice<'_>, _rng: &mut Rng) -> u64 {
         let len = match choice.range {
             Range::Below(len) if choice.kind == ChoiceKind::Budget => len.min(CUTS),
-            Range::Below(len) => len.min(VALUES),
+            Range::Below(len) | Range::Rare(_, len) => len.min(VALUES),
             range => range.len(),
         };
         let mut path = ignore_poison(self.path.lock());

@@ -13,7 +13,7 @@ pub(crate) mod dfs;
 pub(crate) mod profile;
 pub(crate) mod swarm;
 
-use super::oracle::{Choice, ChoiceKind, HostId, Range, Strategy, below, is_drawn};
+use super::oracle::{Choice, ChoiceKind, HostId, Range, Strategy, below, is_drawn, rare};
 use crate::sys::rng::Rng;
 use profile::Profile;
 use std::collections::{BTreeMap, BTreeSet};
@@ -208,12 +208,18 @@ impl Order for Urw {
 }
 
 /// The kinds of choices that are faults. A seed may disable each of them.
-pub(crate) const FAULTS: [ChoiceKind; 5] = [
+pub(crate) const FAULTS: [ChoiceKind; 10] = [
     ChoiceKind::Loss,
     ChoiceKind::Duplicate,
     ChoiceKind::Reorder,
     ChoiceKind::ShortIo,
-    ChoiceKind::Fault,
+    ChoiceKind::Partition,
+    // The draws for the kinds above must not change, or existing seeds would mean other runs.
+    ChoiceKind::LatencySpike,
+    ChoiceKind::Kill,
+    ChoiceKind::Pause,
+    ChoiceKind::ClockStep,
+    ChoiceKind::ClockDrift,
 ];
 
 /// A set of kinds of choices.
@@ -242,7 +248,7 @@ pub(crate) struct Search {
     /// The probability that a poll is cut short, in millionths.
     preemption: u32,
     enabled: Kinds,
-    /// The kinds of choices that the run has requested.
+    /// The kinds of choices that the hosts have requested.
     asked: Kinds,
     /// The candidates of the current choice.
     candidates: Vec<CandidateId>,
@@ -303,18 +309,21 @@ impl Strategy for Search {
         if self.preemption > 0 {
             name.push_str(&format!(", {percent} % of the polls cut short"));
         }
-        let asked = FAULTS.iter().filter(|kind| self.asked.has(**kind));
-        let enabled = asked.clone().filter(|kind| self.enabled.has(**kind));
-        if asked.count() > 0 {
-            let names: Vec<&str> = enabled.map(|kind| kind.name()).collect();
-            name.push_str(&format!("; faults {{{}}}", names.join(", ")));
-        }
         name
+    }
+
+    fn faults(&self) -> Option<Vec<ChoiceKind>> {
+        let asked = FAULTS.into_iter().filter(|kind| self.asked.has(*kind));
+        let enabled = asked.clone().filter(|kind| self.enabled.has(*kind));
+        (asked.count() > 0).then(|| enabled.collect())
     }
 
     fn choose(&mut self, choice: &Choice<'_>, rng: &mut Rng) -> u64 {
         let Choice { kind, host, range, .. } = *choice;
-        self.asked.add(kind);
+        // The world itself only draws the faults of chaos, which have their own names and rates.
+        if host != HostId::WORLD {
+            self.asked.add(kind);
+        }
         if kind == ChoiceKind::Budget {
             for candidate in candidates_of_poll(choice) {
                 self.order.polled(candidate);
@@ -330,6 +339,7 @@ impl Strategy for Search {
                 self.pick(host, rng)
             }
             Range::Chance(probability) => u64::from(is_drawn(rng, probability)),
+            Range::Rare(probability, len) => rare(rng, probability, len),
             Range::Below(len) if kind == ChoiceKind::Budget => self.cut(len, rng),
             Range::Below(len) => below(rng, len),
         }

@@ -61,7 +61,7 @@ impl Strategy for Profiler {
                 // A poll that is always cut at its first operation may make no progress.
                 (1 + below(rng, 2)).min(len - 1)
             }
-            Range::Below(_) | Range::Chance(_) => 0,
+            Range::Below(_) | Range::Chance(_) | Range::Rare(..) => 0,
         }
     }
 }

@@ -162,7 +162,7 @@ fn drawn(profile: &Arc<Profile>) -> BTreeSet<String> {
     let name = |seed| {
         let mut search = swarm(seed, None, profile);
         search.asked = Kinds::ALL;
-        search.name()
+        Oracle::new(seed, Box::new(search)).strategy_name()
     };
     (0..400).map(name).collect()
 }
@@ -174,7 +174,12 @@ fn a_swarm_draws_every_order_and_fault() {
     let any = |part: &str| names.iter().any(|name| name.contains(part));
     let parts = ["fifo", "random", "pct(2)", "pct(5)", "delay(1)", "urw", "100 % of", " 2 % of"];
     assert!(parts.iter().all(|part| any(part)), "{names:?}");
-    assert!(any("faults {}") && any("faults {loss, duplicate, reorder, short_io, fault}"));
+    for kind in FAULTS {
+        let has_kind = |name: &&String| name.contains(kind.name());
+        let on = names.iter().filter(has_kind).count();
+        assert!(0 < on && on < names.len(), "{kind:?}: {names:?}");
+    }
+    assert!(any("faults {loss, duplicate, reorder, short_io, partition"), "{names:?}");
     let again = || swarm(7, None, &profile).name();
     assert_eq!(again(), again());
 }

@@ -73,8 +73,8 @@ impl World {
         self.schedule_deadline(within, within, number);
     }
 
-    /// Schedules the deadline of an `eventually`. If the network is blocked, `within` starts when it
-    /// heals.
+    /// Schedules the deadline of an `eventually`. If the network is blocked or chaos is in progress,
+    /// `within` starts when both have ended.
     fn schedule_deadline(&self, after: Duration, within: Duration, number: u64) {
         let expire = move |world: &World, number: u64| world.expire(number, within);
         let expire: Arc<dyn EventTarget> = Arc::new(expire);
@@ -85,7 +85,7 @@ impl World {
         self.schedule(after, HostId::WORLD, Arc::new(at_deadline), number);
     }
 
-    /// Records that no route of the network is blocked any more. Each `eventually` whose deadline was
+    /// Records that no route of the network is blocked any more, and that chaos has ended. Each `eventually` whose deadline was
     /// postponed gets its full time from now on.
     pub(crate) fn record_healed(&self) {
         let postponed = {
@@ -108,10 +108,9 @@ impl World {
         Poll::Pending
     }
 
-    /// Fails the run if this `eventually` was never true, and the network was healed for all of its
-    /// time.
+    /// Fails the run if this `eventually` was never true, and no fault was in effect for all of its time.
     fn expire(&self, number: u64, within: Duration) {
-        let is_blocked = self.is_network_blocked();
+        let is_blocked = self.is_network_blocked() || self.is_in_chaos();
         let late = {
             let mut state = self.lock();
             if is_blocked {

@@ -2,7 +2,7 @@
 
 use crate::sim::hash::RunHash;
 use crate::sim::network::LoggedMessage;
-use crate::sim::oracle::{Choices, HostId};
+use crate::sim::oracle::{ChoiceKind, Choices, HostId};
 use crate::sim::world::World;
 use crate::sys::unwind::catch_and_forget;
 use std::any::Any;
@@ -83,6 +83,8 @@ pub(crate) struct RunResult {
     pub(crate) polls: u64,
     /// The spawn sites of the tasks that a choice was about.
     pub(crate) task_sites: BTreeMap<u64, &'static Location<'static>>,
+    /// Describes the choices of chaos, by kind and number in its stream.
+    pub(crate) fault_texts: BTreeMap<(ChoiceKind, u32), String>,
     /// The names of the hosts, the world first.
     pub(crate) hosts: Vec<Arc<str>>,
     /// The simulated time.

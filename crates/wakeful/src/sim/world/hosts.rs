@@ -54,6 +54,8 @@ pub(crate) struct Program {
     /// Called for each start of the host.
     pub(crate) start: Arc<Mutex<dyn FnMut() -> ProgramFuture + Send>>,
     pub(crate) site: &'static Location<'static>,
+    /// Whether each start runs the same program. The program of a client runs only once.
+    pub(crate) is_restartable: bool,
 }
 
 /// The functions of `runtime` that the world needs.
@@ -83,7 +85,7 @@ pub(super) struct HostEntry {
     pub(super) program: Option<Program>,
     /// The clock since the last start.
     pub(super) time: Option<Arc<HostTime>>,
-    drift_ppm: i32,
+    pub(super) drift_ppm: i32,
     is_listed: bool,
     /// Whether the host is in [`State::unchecked`].
     is_unchecked: bool,
@@ -257,19 +259,25 @@ impl World {
 
     /// Pauses a host for `duration`. A later call overrides this one.
     pub(crate) fn pause_for(&self, host: HostId, duration: Duration) {
+        let pause = self.pause(host);
+        let resume = move |world: &World, pause: u64| world.resume(host, pause);
+        self.schedule(duration, host, Arc::new(resume), pause);
+    }
+
+    /// Pauses a host, and returns the number of this pause, for [`World::resume`].
+    pub(super) fn pause(&self, host: HostId) -> u64 {
         self.set_paused(host, true);
-        let pauses = {
-            let pauses = &mut self.lock().hosts[host.index()].pauses;
-            *pauses += 1;
-            *pauses
-        };
-        let resume = move |world: &World, number: u64| {
-            let pauses = world.lock().hosts[host.index()].pauses;
-            if pauses == number {
-                world.set_paused(host, false);
-            }
-        };
-        self.schedule(duration, host, Arc::new(resume), pauses);
+        let pauses = &mut self.lock().hosts[host.index()].pauses;
+        *pauses += 1;
+        *pauses
+    }
+
+    /// Ends the pause with this number, unless a later pause or a stop has ended it.
+    pub(super) fn resume(&self, host: HostId, pause: u64) {
+        let pauses = self.lock().hosts[host.index()].pauses;
+        if pauses == pause {
+            self.set_paused(host, false);
+        }
     }
 
     /// Sets the drift of a host's clock, which restarts keep.

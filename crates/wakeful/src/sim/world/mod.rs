@@ -13,6 +13,7 @@
 //! times fire in the order of their insertion.
 //!
 //! - `hosts`: starts, stops and pauses hosts. `run`: the steps. `events`: the event heap.
+//! - `chaos`: faults that strike at random times. `chaos_faults`: their kinds and effects.
 //! - `checks`: conditions of the program. `failure`: why a run failed, and its result.
 //!
 //! # Locking
@@ -20,12 +21,15 @@
 //! - SIM-1. The lock of the state is not held while code of the program runs: polls, wakers, events, checks and
 //!   deferred actions. So all of these may call the world.
 
+mod chaos;
+mod chaos_faults;
 mod checks;
 mod events;
 mod failure;
 mod hosts;
 mod run;
 
+pub(crate) use chaos_faults::ChaosLimits;
 pub(crate) use events::EventTarget;
 pub use failure::FailureKind;
 pub(crate) use failure::{Failure, RunResult};
@@ -40,6 +44,7 @@ use crate::sim::network::Network;
 use crate::sim::oracle::{ChoiceContext, ChoiceKind, HostId, Oracle, Range, Strategy};
 use crate::sys::sync::ignore_poison;
 use crate::task::id::IdSource;
+use chaos::Chaos;
 use checks::Checks;
 use events::{Deferred, Scheduled};
 use hosts::{HostEntry, ThreadMark};
@@ -108,6 +113,12 @@ struct State {
     checks: Checks,
     /// When the last partition or hold of the network ended, or 0 if there was none.
     healed_at_ns: u64,
+    /// `None` unless the program has requested faults that strike at random times, until they end.
+    chaos: Option<Box<Chaos>>,
+    /// The number of times that the program has requested them.
+    chaos_count: u64,
+    /// Describes the choices of chaos, by kind and number in its stream.
+    fault_texts: BTreeMap<(ChoiceKind, u32), String>,
     /// Each `eventually` whose deadline came while the network was blocked, with its time.
     postponed: Vec<(u64, Duration)>,
     /// The host that runs, or [`HostId::WORLD`].
@@ -177,6 +188,9 @@ impl World {
                 deferred: Vec::new(),
                 checks: Checks::default(),
                 healed_at_ns: 0,
+                chaos: None,
+                chaos_count: 0,
+                fault_texts: BTreeMap::new(),
                 postponed: Vec::new(),
                 current: HostId::WORLD,
                 current_task: 0,
@@ -237,6 +251,7 @@ impl World {
             polls: state.polls,
             hosts: state.hosts.iter().map(|host| host.name.clone()).collect(),
             task_sites: state.task_sites.clone(),
+            fault_texts: state.fault_texts.clone(),
             elapsed: self.elapsed(),
             messages: Vec::new(),
         }
@@ -255,6 +270,7 @@ impl World {
             polls: state.polls,
             hosts: state.hosts.iter().map(|host| host.name.clone()).collect(),
             task_sites: std::mem::take(&mut state.task_sites),
+            fault_texts: std::mem::take(&mut state.fault_texts),
             elapsed: self.elapsed(),
             messages: Vec::new(),
         }

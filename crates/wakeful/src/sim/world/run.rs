@@ -34,6 +34,7 @@ impl Drop for RunningGuard<'_> {
         world.set_runner(HostId::FIRST, None);
         world.set_paused(HostId::FIRST, false);
         // These values may hold the world itself.
+        world.abandon_chaos();
         let (checks, events, deferred) = {
             let mut state = world.lock();
             (state.thread, state.current, state.current_task) = (None, HostId::WORLD, 0);
