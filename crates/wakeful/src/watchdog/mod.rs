@@ -111,7 +111,7 @@ struct Watchdog {
     is_parked: bool,
     /// Whether a target was woken since the thread last read `targets`.
     has_news: bool,
-    /// The timer for delayed visits. Created for the first wait.
+    /// The timer for delayed visits. Created with the first thread, opened for the first wait.
     timer: Option<Arc<TimerFd>>,
     /// When the timer expires, while the thread waits for it: no later than the first delayed visit is
     /// due (POSTPONE-3).
@@ -236,6 +236,8 @@ impl Watchdog {
         let started = thread::Builder::new().name("wakeful-watchdog".to_owned()).spawn(run);
         if started.is_ok() {
             self.thread = WatchdogThread::Starting;
+            // Allocated here, so that the memory of a program does not depend on when the thread first waits.
+            self.timer.get_or_insert_default();
         }
         started.is_ok()
     }
@@ -263,7 +265,7 @@ impl Watchdog {
         let mut wait = Wait { limit, timer: None };
         if let Some(due_at) = self.next_delayed() {
             if is_long && !in_poller {
-                wait.timer = self.timer_or_init();
+                wait.timer = self.timer.clone().filter(|timer| timer.open());
             }
             if wait.timer.is_some() {
                 self.set_timer();
@@ -279,13 +281,6 @@ impl Watchdog {
     /// Returns when the first delayed visit is due.
     fn next_delayed(&self) -> Option<Instant> {
         self.targets.iter().filter_map(|target| target.delayed_until()).min()
-    }
-
-    fn timer_or_init(&mut self) -> Option<Arc<TimerFd>> {
-        if self.timer.is_none() {
-            self.timer = TimerFd::new().map(Arc::new);
-        }
-        self.timer.clone()
     }
 
     /// Sets the timer to the first delayed visit, for the thread that waits or begins to wait for it.
