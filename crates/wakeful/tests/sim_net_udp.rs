@@ -190,13 +190,36 @@ fn a_bandwidth_delays_what_is_sent_at_once() {
 fn a_socket_queues_only_so_many_bytes() {
     run_one(3, async |_| {
         let (a, b) = local_pair().await;
-        for _ in 0..100 {
-            a.send(&[1; 10_000]).await.unwrap();
+        // The counts of Linux 6.1, with its default of 212,992 bytes.
+        let most =
+            [(0, 256), (100, 256), (500, 166), (1_472, 92), (4_000, 25), (9_000, 12), (65_507, 3)];
+        for (len, most) in most {
+            for _ in 0..300 {
+                a.send(&vec![1; len]).await.unwrap();
+            }
+            let mut count = 0;
+            while b.try_recv(&mut [0; 8]).is_ok() {
+                count += 1;
+            }
+            assert_eq!(count, most, "{len} bytes");
         }
-        let mut count = 0;
-        while b.try_recv(&mut [0; 8]).is_ok() {
-            count += 1;
-        }
-        assert_eq!(count, 21, "212,992 bytes");
+    });
+}
+
+#[test]
+fn only_the_peer_of_a_socket_can_refuse_it() {
+    run_one(3, async |_| {
+        let (a, b) = local_pair().await;
+        let dropped = UdpSocket::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        a.send_to(b"x", dropped).await.unwrap();
+        sleep(ms(1)).await;
+        assert!(a.take_error().unwrap().is_none());
+        a.send(b"y").await.unwrap();
+        assert_eq!(b.recv(&mut [0; 8]).await.unwrap(), 1);
+
+        a.connect(dropped).await.unwrap();
+        a.send(b"x").await.unwrap();
+        sleep(ms(1)).await;
+        assert_eq!(a.send(b"x").await.unwrap_err().kind(), ErrorKind::ConnectionRefused);
     });
 }

@@ -158,7 +158,9 @@ impl Connection {
     /// Returns the address of the peer, or `None` if the end is not connected.
     pub(crate) fn peer_addr(&self, side: usize) -> Option<Address> {
         let end = &self.ends[side];
-        let is_connected = end.is_established && (self.is_unix || !end.is_reset);
+        // On Linux, a TCP connection is forgotten when it is reset, or when both sides have shut down.
+        let is_over = !self.is_unix && (end.is_reset || end.has_ended && end.is_shut);
+        let is_connected = end.is_established && !is_over;
         is_connected.then(|| self.ends[1 - side].address.clone())
     }
 

@@ -17,8 +17,24 @@ const MAX_LEN: usize = 65_507;
 /// several packets.
 const FRAGMENT: usize = 1_472;
 
-/// The most bytes that a socket queues. Further datagrams are dropped.
+/// The most memory that the queue of a socket takes. Further datagrams are dropped.
 const MAX_QUEUED: usize = 212_992;
+
+/// Returns the memory that a queued datagram of `len` bytes counts with, as on Linux: that of its
+/// buffer, which holds headers too, and 256 bytes for its description.
+fn memory_of(len: usize) -> usize {
+    /// The headers, and what the kernel adds at the end of the buffer.
+    const OVERHEAD: usize = 384;
+    const LEAST_BUFFER: usize = 576;
+    const PAGE: usize = 4096;
+    let needed = len + OVERHEAD;
+    let buffer = if needed > 8 * PAGE {
+        needed.next_multiple_of(PAGE)
+    } else {
+        needed.next_power_of_two().max(LEAST_BUFFER)
+    };
+    buffer + 256
+}
 
 /// A datagram in flight.
 #[derive(Clone, Debug)]
@@ -36,6 +52,7 @@ pub(crate) struct DatagramSocket {
     pub(crate) peer: Option<SocketAddrV4>,
     pub(crate) error: Option<Errno>,
     queue: VecDeque<(Vec<u8>, SocketAddrV4)>,
+    /// The memory of the queued datagrams, as Linux counts it.
     queued_bytes: usize,
 }
 
@@ -189,25 +206,25 @@ impl Net {
             let back = (route.1, route.0);
             if self.links.blocked(back).is_none() {
                 let latency = self.links.least_latency_ns(back);
-                self.send(latency, route.1, Message::Unreachable(sender));
+                self.send(latency, route.1, Message::Unreachable(sender, to));
             }
             return;
         };
         let Ok(socket) = self.datagram_mut(id) else { return };
-        if socket.queued_bytes + bytes.len() > MAX_QUEUED {
+        if socket.queued_bytes + memory_of(bytes.len()) > MAX_QUEUED {
             return;
         }
-        socket.queued_bytes += bytes.len();
+        socket.queued_bytes += memory_of(bytes.len());
         let hash = hash_of(&bytes);
         socket.queue.push_back((bytes, from));
         self.out.delivered.push((route.1, hash));
         self.set_ready(Some(id), Readiness::READABLE);
     }
 
-    /// Reports to a connected socket that no socket listens at its peer's port.
-    pub(crate) fn arrive_unreachable(&mut self, id: SocketId) {
+    /// Reports to a socket that no socket listens at `to`, if it is connected to that address.
+    pub(crate) fn arrive_unreachable(&mut self, id: SocketId, to: SocketAddrV4) {
         if let Ok(socket) = self.datagram_mut(id)
-            && socket.peer.is_some()
+            && socket.peer == Some(to)
         {
             socket.error = Some(Errno::CONNREFUSED);
             self.set_ready(Some(id), Readiness::ERROR | Readiness::WRITABLE);
@@ -231,7 +248,7 @@ impl Net {
         let (count, from) = (bytes.len().min(len), *from);
         sink(&bytes[..count]);
         if !peeks && let Some((bytes, _)) = socket.queue.pop_front() {
-            socket.queued_bytes -= bytes.len();
+            socket.queued_bytes -= memory_of(bytes.len());
         }
         Ok((count, from))
     }

@@ -16,7 +16,7 @@ impl Net {
         for (number, message) in std::mem::take(&mut self.messages) {
             let after_ns = match &message {
                 Message::Datagram(datagram) if !is_local(datagram) => continue,
-                Message::Unreachable(socket) if !self.is_of_first_host(*socket) => continue,
+                Message::Unreachable(socket, _) if !self.is_of_first_host(*socket) => continue,
                 Message::Segment(end, ..) | Message::Window(end, _) | Message::Confirm(end)
                     if !self.is_within_first_host(end.connection) =>
                 {

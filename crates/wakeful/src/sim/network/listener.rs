@@ -97,6 +97,9 @@ impl Net {
         };
         let ip =
             if bound.ip().is_unspecified() { source_ip(host, *target.ip()) } else { *bound.ip() };
+        if ip.is_loopback() && there != Destination::Host(host) {
+            return Err(Errno::INVAL);
+        }
         let near = Address::Inet(SocketAddrV4::new(ip, bound.port()));
         let to_ip = if target.ip().is_unspecified() { Ipv4Addr::LOCALHOST } else { *target.ip() };
         let far = Address::Inet(SocketAddrV4::new(to_ip, target.port()));

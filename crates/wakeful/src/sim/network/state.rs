@@ -83,8 +83,8 @@ pub(crate) enum Message {
     /// This end has read this number of bytes, so its peer may write as many more.
     Window(EndId, usize),
     Datagram(super::datagram::Datagram),
-    /// No socket received the datagram that this socket sent.
-    Unreachable(SocketId),
+    /// No socket received the datagram that this socket sent to this address.
+    Unreachable(SocketId, SocketAddrV4),
     /// A time limit of this end has passed.
     Timeout(EndId),
     /// No host has the address to which this end connects.
@@ -179,7 +179,7 @@ impl Net {
             }
             Some(Message::Window(end, room)) => self.arrive_window(end, room),
             Some(Message::Datagram(datagram)) => self.arrive_datagram(datagram),
-            Some(Message::Unreachable(socket)) => self.arrive_unreachable(socket),
+            Some(Message::Unreachable(socket, to)) => self.arrive_unreachable(socket, to),
             Some(Message::Timeout(end)) => self.expire(end, now_ns, oracle),
             Some(Message::NoHost(end)) => self.fail_end(end, Errno::HOSTUNREACH, now_ns, oracle),
             Some(Message::Confirm(end)) => self.arrive_confirm(end, now_ns, oracle),

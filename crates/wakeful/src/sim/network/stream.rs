@@ -55,18 +55,22 @@ impl Net {
         now_ns: u64,
         oracle: &mut dyn NetworkOracle,
     ) -> Result<usize, Errno> {
-        let end = self.end_mut(id)?;
+        let connection = self.connections.get_mut(&id.connection).ok_or(Errno::NOTCONN)?;
+        let is_unix = connection.is_unix;
+        let end = &mut connection.ends[id.side];
         if end.is_reset || end.is_shut {
-            return Err(end.error.take().unwrap_or(Errno::PIPE));
+            // A Unix stream keeps the error of its peer for a read, as on Linux.
+            let error = if is_unix { None } else { end.error.take() };
+            return Err(error.unwrap_or(Errno::PIPE));
         }
         if !end.is_established {
             return Err(Errno::AGAIN);
         }
-        let room = WINDOW.saturating_sub(end.unread).min(bytes.len());
-        end.is_write_blocked = room < bytes.len();
         if bytes.is_empty() {
             return Ok(0);
         }
+        let room = WINDOW.saturating_sub(end.unread).min(bytes.len());
+        end.is_write_blocked = room < bytes.len();
         if room == 0 {
             self.begin_stall_if_blocked(id);
             return Err(Errno::AGAIN);
@@ -96,12 +100,15 @@ impl Net {
             // The end of the stream precedes a later error, as on Linux.
             return Ok(0);
         }
-        if end.received.is_empty() || len == 0 {
+        if end.received.is_empty() {
             return match end.error.take() {
                 Some(error) => Err(error),
-                None if end.has_ended || end.is_reset || len == 0 => Ok(0),
+                None if end.has_ended || end.is_reset => Ok(0),
                 None => Err(Errno::AGAIN),
             };
+        }
+        if len == 0 {
+            return Ok(0);
         }
         let possible = end.received.len().min(len);
         let count = if peeks { possible } else { shortened(possible, end.host, oracle) };
