@@ -5,7 +5,7 @@
 //!
 //! The blocks of the C library and of its loader do not count, because the allocator and `errno` change
 //! with every call. Memory that a thread-local refers to does not count either, but the reference is in
-//! the block.
+//! the block. C code may use `pthread_setspecific` instead, whose values count as further words.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_int, c_void};
@@ -13,7 +13,12 @@ use std::ffi::{CStr, c_int, c_void};
 /// The size of a word in bytes.
 const WORD: usize = size_of::<u64>();
 
+/// How many values of `pthread_setspecific` a thread has at least (`_POSIX_THREAD_KEYS_MAX`). The C
+/// library hands out the lowest keys first.
+const KEYS: u32 = 128;
+
 /// The TLS block of the calling thread.
+#[derive(PartialEq, Eq)]
 struct Block {
     start: *const u8,
     bytes: usize,
@@ -44,6 +49,9 @@ unsafe extern "C" fn record_module(
 ) -> c_int {
     // SAFETY: by contract. The loader passes a complete description of the module.
     let (info, found) = unsafe { (&*info, &mut *found.cast::<TlsBlocks>()) };
+    if info.dlpi_phdr.is_null() {
+        return 0; // a static program whose kernel did not pass its headers
+    }
     // SAFETY: the name ends with a zero byte, and the headers have this length.
     let (name, headers) = unsafe {
         let name = if info.dlpi_name.is_null() { c"" } else { CStr::from_ptr(info.dlpi_name) };
@@ -73,6 +81,10 @@ impl Block {
         found.block.filter(|block| found.modules == 1 && is_aligned(block))
     }
 
+    fn words(&self) -> impl Iterator<Item = u64> {
+        (0..self.bytes.div_ceil(WORD)).map(|index| self.word(index))
+    }
+
     /// Returns a word of the block. The last word may have fewer bytes.
     fn word(&self, index: usize) -> u64 {
         let at = index * WORD;
@@ -90,6 +102,13 @@ impl Block {
     }
 }
 
+/// Returns what the calling thread has stored for a key. Returns 0 if the key does not exist.
+fn specific(key: u32) -> u64 {
+    // SAFETY: the C libraries of Linux look the key up in a table with at least this many entries, and
+    // return null for one that does not exist.
+    unsafe { libc::pthread_getspecific(key) }.addr() as u64
+}
+
 /// A copy of the thread-locals of a thread.
 pub(crate) struct ThreadImage {
     block: Block,
@@ -103,23 +122,28 @@ impl ThreadImage {
     /// Copies the thread-locals of the calling thread. Returns `None` if they can't be determined.
     pub(crate) fn take() -> Option<Self> {
         let block = Block::find()?;
-        let words = (0..block.bytes.div_ceil(WORD)).map(|index| block.word(index)).collect();
+        let words = block.words().chain((0..KEYS).map(specific)).collect();
         Some(Self { block, words })
     }
 
     /// Returns the words that have changed since the copy.
     pub(crate) fn changed(&self) -> KnownWords {
-        let words = self.words.iter().enumerate();
-        KnownWords(words.map(|(index, word)| self.block.word(index) != *word).collect())
+        KnownWords(self.words.iter().zip(self.words_now()).map(|(was, is)| *was != is).collect())
     }
 
     /// Returns whether only `known` words have changed since the copy.
+    ///
+    /// Returns false if a module with thread-locals was loaded meanwhile: the copy lacks its block.
     pub(crate) fn is_unchanged_except(&self, known: &KnownWords) -> bool {
-        let is_unchanged_or_known = |(index, (word, is_known)): (usize, (&u64, &bool))| {
-            *is_known || self.block.word(index) == *word
-        };
         self.words.len() == known.0.len()
-            && self.words.iter().zip(&known.0).enumerate().all(is_unchanged_or_known)
+            && Block::find().as_ref() == Some(&self.block)
+            && (self.words.iter().zip(self.words_now()).zip(&known.0))
+                .all(|((was, is), is_known)| *is_known || *was == is)
+    }
+
+    /// Returns the words of the calling thread.
+    fn words_now(&self) -> impl Iterator<Item = u64> {
+        self.block.words().chain((0..KEYS).map(specific))
     }
 }
 
@@ -150,6 +174,19 @@ mod tests {
         assert!(!is_new_after(|| COUNT.set(1)));
         assert!(is_new_after(|| COUNT.set(COUNT.replace(0))));
         assert!(!is_new_after(|| LIST.with_borrow_mut(|list| list.push(1))));
+    }
+
+    #[test]
+    fn thread_specific_data_is_found() {
+        let is_new = is_new_after(|| {
+            let mut key = 0;
+            // SAFETY: the key is created before it is used, and its value is not used as a pointer.
+            unsafe {
+                assert_eq!(libc::pthread_key_create(&mut key, None), 0);
+                assert_eq!(libc::pthread_setspecific(key, std::ptr::without_provenance(1)), 0);
+            }
+        });
+        assert!(!is_new);
     }
 
     #[test]
