@@ -358,6 +358,6 @@ fn the_time_limit_of_a_healed_stall_does_not_delay_a_failure() {
         stream.read_u8().await.unwrap();
         stream.read_u8().await.unwrap();
     });
-    assert_eq!(outcome.failure(), Some(FailureKind::Stuck));
+    assert_eq!(outcome.failure(), Some(FailureKind::Deadlock));
     assert!(outcome.elapsed() < Duration::from_secs(2), "{:?}", outcome.elapsed());
 }

@@ -13,6 +13,7 @@ use crate::inspect::{self, Dump};
 use crate::runtime::inner::{Flavor, RuntimeInner};
 use crate::runtime::local_runtime::spawn_on_own_thread;
 use crate::scheduler::current_thread::CurrentThread;
+use crate::sim::network::StreamPeer;
 use crate::sim::oracle::{ChoiceKind, HostId};
 use crate::sim::world::{FailureKind, HostRunner, Program, SimulatedHost, World, WorldHooks};
 use crate::sys::sync::ignore_poison;
@@ -103,9 +104,16 @@ impl HostTemplate {
     }
 
     /// Returns the reports of deadlocks among these hosts, if any.
-    fn deadlocks(&self, runtimes: &[Arc<RuntimeInner>], nothing_runs: bool) -> Option<String> {
+    ///
+    /// With `peers`, the other ends of streams, waits for streams count.
+    fn deadlocks(
+        &self,
+        runtimes: &[Arc<RuntimeInner>],
+        nothing_runs: bool,
+        peers: Option<&BTreeMap<u64, StreamPeer>>,
+    ) -> Option<String> {
         let hosts: Vec<_> = runtimes.iter().map(|shared| shared.inspectable()).collect();
-        let found = inspect::scan_hosts(&hosts, nothing_runs);
+        let found = inspect::scan_hosts(&hosts, nothing_runs, peers);
         let texts: Vec<_> = found.iter().map(|report| report.to_string()).collect();
         (!texts.is_empty()).then(|| texts.join("\n  "))
     }
@@ -149,13 +157,13 @@ impl WorldHooks for HostTemplate {
     }
 
     fn find_deadlock(&self, world: &World) -> Option<String> {
-        self.deadlocks(&self.up(world), false)
+        self.deadlocks(&self.up(world), false, None)
     }
 
     fn describe_waits(&self, world: &World) -> String {
         let mut text = String::new();
         let runtimes = self.up(world);
-        if let Some(deadlocks) = self.deadlocks(&runtimes, true) {
+        if let Some(deadlocks) = self.deadlocks(&runtimes, true, None) {
             text += &format!("\n  {deadlocks}");
         }
         for shared in &runtimes {
@@ -165,7 +173,8 @@ impl WorldHooks for HostTemplate {
     }
 
     fn explain_stuck(&self, world: &World) -> (FailureKind, String) {
-        if let Some(text) = self.deadlocks(&self.up(world), true) {
+        let peers = world.stream_peers();
+        if let Some(text) = self.deadlocks(&self.up(world), true, Some(&peers)) {
             return (FailureKind::Deadlock, text);
         }
         let text = "no task is ready, and there is no timer and no message that could make one \

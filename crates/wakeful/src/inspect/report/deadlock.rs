@@ -198,6 +198,10 @@ impl Cycle {
             () if all_for(WaitKind::MpscSend) => {
                 "give the channels enough capacity, or receive while sending."
             }
+            () if self.edges.iter().all(Edge::is_for_stream) => {
+                "let one side write before it reads, flush buffered writers, or shut down the write half \
+                 after the last message."
+            }
             () if all_for(WaitKind::OnceCell) => {
                 "compute the value without reading it from the same cell."
             }

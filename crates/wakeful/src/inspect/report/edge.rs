@@ -179,6 +179,11 @@ impl Edge {
         std::iter::once(waits).chain(held).chain(exits)
     }
 
+    /// Returns whether the task waits for a stream of a simulation.
+    pub(super) fn is_for_stream(&self) -> bool {
+        matches!(self.wait, WaitKind::IoRead | WaitKind::IoWrite | WaitKind::IoReady)
+    }
+
     pub(super) fn is_for(&self, kind: WaitKind) -> bool {
         self.wait == kind
     }
@@ -231,6 +236,9 @@ impl Edge {
             }
             WaitKind::OnceCell => {
                 field(f, indent, "computed by", format_args!("{}", holder_with_site("started ")))?;
+            }
+            WaitKind::IoRead | WaitKind::IoWrite | WaitKind::IoReady => {
+                field(f, indent, "other end", format_args!("used by {holder}"))?;
             }
             _ if self.may_have_moved => {
                 let what = if self.is_for(WaitKind::Semaphore) { "permit" } else { "guard" };

@@ -2,6 +2,7 @@
 
 use super::inner_waits::InnerWaits;
 use super::node::{Node, WaitEdge};
+use super::streams::Streams;
 use super::waiter::Waiter;
 use crate::inspect::report::RuntimeName;
 use crate::task::block_on::is_block_on_id;
@@ -11,6 +12,7 @@ use crate::wait::ownership::owner::Owner;
 use crate::wait::ownership::resource_record::ResourceRecord;
 use crate::watchdog::snapshot::Inspectable;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The maximum number of edges from queued to running closures in one runtime.
@@ -49,6 +51,11 @@ pub(super) struct Graph {
 impl Graph {
     /// Observes these runtimes. The first is the scanned one.
     pub(super) fn take(runtimes: &[&dyn Inspectable]) -> Self {
+        Self::take_with(runtimes, None)
+    }
+
+    /// Observes these hosts of a simulation, with the waits for `streams` as edges.
+    pub(super) fn take_with(runtimes: &[&dyn Inspectable], streams: Option<&Arc<Streams>>) -> Self {
         let mut graph = Self::default();
         let inner_waits = InnerWaits::read();
         for (nth, runtime) in runtimes.iter().enumerate() {
@@ -61,7 +68,7 @@ impl Graph {
             let mut add = |waiter: Waiter| {
                 let waiter = inner_waits.wrap(waiter);
                 let parent = waiter.parent();
-                graph.add(Node::observe(waiter, taken_at), parent, nth);
+                graph.add(Node::observe(waiter, taken_at, streams), parent, nth);
             };
             runtime.block_ons().into_iter().map(Waiter::BlockOn).for_each(&mut add);
             runtime.each_task(&mut |task| {

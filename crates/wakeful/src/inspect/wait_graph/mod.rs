@@ -15,6 +15,8 @@
 //! `blocking_…` method or in a nested `block_on` ([`inner_waits`]). A closure that is queued for a full
 //! pool is a node too. It depends on the running closures.
 //!
+//! In a simulation that is stuck, a wait for a stream is an edge too ([`streams`]).
+//!
 //! A node is *stuck* if every owner of each of its resources is stuck, or if it has no waker at all.
 //! The scan starts with all nodes that may be stuck. It removes nodes that depend on a task outside of
 //! the set, until the set no longer changes. A cycle in the remaining set is a deadlock. Cycles of
@@ -55,6 +57,7 @@ mod inner_waits;
 mod node;
 mod quiescence;
 mod root_cause;
+mod streams;
 mod verdict;
 mod waiter;
 
@@ -62,6 +65,7 @@ use super::Dump;
 use super::harness;
 use super::report::{Edge, NoRescueReason, Report, StuckBlockOn};
 use super::runtimes::InspectedRuntime;
+use crate::sim::network::StreamPeer;
 use crate::sys::sync::ignore_poison;
 use crate::sys::unwind::catch_and_forget;
 use crate::task::id;
@@ -71,10 +75,11 @@ use crate::watchdog::snapshot::Inspectable;
 use graph::{Graph, Scope};
 use quiescence::Quiescence;
 use root_cause::{RootCauseSearch, find_root_cause};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Deref;
-use std::sync::{LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
+use streams::Streams;
 use waiter::Waiter;
 
 /// The result of one deadlock scan.
@@ -174,9 +179,14 @@ where
 ///
 /// `nothing_runs` says that there is no timer and no message either, so nothing ends a cycle.
 /// Otherwise a cycle counts only if no abort can end it and none of its guards may have moved to
-/// another task.
-pub(crate) fn scan_hosts(hosts: &[&dyn Inspectable], nothing_runs: bool) -> Vec<Report> {
-    let graph = Graph::take(hosts);
+/// another task. `peers` has the other ends of streams, whose waits then count as edges.
+pub(crate) fn scan_hosts(
+    hosts: &[&dyn Inspectable],
+    nothing_runs: bool,
+    peers: Option<&BTreeMap<u64, StreamPeer>>,
+) -> Vec<Report> {
+    let streams = peers.map(|peers| Arc::new(Streams::read(hosts, peers)));
+    let graph = Graph::take_with(hosts, streams.as_ref());
     let cycles = graph.cycles(&graph.stuck(Scope::Exact));
     let mut reports: Vec<Report> =
         cycles.iter().filter_map(|cycle| graph.report_cycle(cycle, nothing_runs)).collect();

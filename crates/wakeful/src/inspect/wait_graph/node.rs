@@ -1,5 +1,6 @@
 //! Nodes of the wait graph, with their edges and exits.
 
+use super::streams::Streams;
 use super::waiter::Waiter;
 use crate::driver::clock::time_of;
 use crate::inspect::dump::since;
@@ -10,6 +11,7 @@ use crate::task::wait_record::{Link, RecordedWait, Wait};
 use crate::task::wait_target::{TargetWord, WaitTarget};
 use crate::wait::ownership::owner::Owner;
 use crate::wait::ownership::resource_record::ResourceRecord;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a node with exits, or with a guard that may have moved, must wait to count as stuck.
@@ -31,6 +33,8 @@ pub(super) struct Node {
     pub(super) exits: Vec<Exit>,
     /// How long the node has been in this wait.
     pub(super) waited: Duration,
+    /// The streams of the simulation, if waits for them are edges.
+    streams: Option<Arc<Streams>>,
 }
 
 /// A resource that a node waits for, and its owners.
@@ -90,7 +94,11 @@ impl WaitEdge {
 impl Node {
     /// Observes a waiter at the time `now` of the runtime's clock. Returns `None` if it does not
     /// wait.
-    pub(super) fn observe(waiter: Waiter, now: Duration) -> Option<Self> {
+    pub(super) fn observe(
+        waiter: Waiter,
+        now: Duration,
+        streams: Option<&Arc<Streams>>,
+    ) -> Option<Self> {
         let polls = waiter.polls();
         let poll_number = match &waiter {
             Waiter::BlockOn(block_on) => block_on.record.poll_number(),
@@ -98,7 +106,8 @@ impl Node {
         };
         let wakers = waiter.wakers()?;
         let (edges, exits, waited) = (Vec::new(), Vec::new(), Duration::ZERO);
-        let mut node = Self { waiter, polls, poll_number, wakers, edges, exits, waited };
+        let streams = streams.cloned();
+        let mut node = Self { waiter, polls, poll_number, wakers, edges, exits, waited, streams };
         if let Some((edges, exits, waited)) = node.read_waits(now) {
             (node.edges, node.exits, node.waited) = (edges, exits, waited);
         }
@@ -122,6 +131,7 @@ impl Node {
             edges: vec![edge],
             exits: Vec::new(),
             waited,
+            streams: None,
         })
     }
 
@@ -132,17 +142,20 @@ impl Node {
     /// resources can wake the node. Otherwise, the waits of the last poll that are not linked are
     /// exits, and account for the other wakers.
     fn read_waits(&self, now: Duration) -> Option<(Vec<WaitEdge>, Vec<Exit>, Duration)> {
-        let (recorded, is_complete) = self.waiter.record().waits();
+        let (mut recorded, is_complete) = self.waiter.record().waits();
+        let of_streams = self.take_stream_edges(&mut recorded);
         let direct = recorded.iter().filter(|it| it.link == Link::Direct).count() as u64;
-        let is_exact = direct == self.wakers;
-        if self.wakers < direct || self.wakers == 0 || !(is_exact || is_complete) {
+        // Each stream has a waker of the task.
+        let known = direct + of_streams.len() as u64;
+        let is_exact = known == self.wakers;
+        if self.wakers < known || self.wakers == 0 || !(is_exact || is_complete) {
             return None;
         }
         let id = self.waiter.id();
         let counts =
             |it: &&RecordedWait| it.link == Link::Direct || (!is_exact && it.link != Link::None);
         let linked = recorded.iter().filter(counts);
-        let edges: Vec<_> = linked
+        let mut edges: Vec<_> = linked
             .map(|it| {
                 let is_same = |other: &&RecordedWait| {
                     other.link != Link::None && other.wait.target == it.wait.target
@@ -150,11 +163,13 @@ impl Node {
                 WaitEdge::read(it.wait, id, recorded.iter().filter(is_same).count() == 1)
             })
             .collect::<Option<_>>()?;
-        let waited = recorded.iter().map(|it| since(now, it.wait.since_ms)).min()?;
+        let waits = recorded.iter().map(|it| &it.wait).chain(of_streams.iter().map(|it| &it.wait));
+        let waited = waits.map(|wait| since(now, wait.since_ms)).min()?;
+        edges.extend(of_streams);
         if is_exact {
             return Some((edges, Vec::new(), waited));
         }
-        let exits = self.read_exits(&recorded, self.wakers - direct, now)?;
+        let exits = self.read_exits(&recorded, self.wakers - known, now)?;
         // Another branch of the same task probably holds the resource and waits for such an exit.
         // The resource is a permit, or a lock that it acquired at the site at which this branch
         // waits.
@@ -166,6 +181,20 @@ impl Node {
         let may_pass =
             edges.iter().any(is_exit_of_holder) && !exits.iter().all(Exit::is_cancellation);
         (!edges.is_empty() && !may_pass).then_some((edges, exits, waited))
+    }
+
+    /// Removes the waits of the last poll for streams, and returns them as edges.
+    fn take_stream_edges(&self, recorded: &mut Vec<RecordedWait>) -> Vec<WaitEdge> {
+        let Some(streams) = &self.streams else { return Vec::new() };
+        let (poll, mut edges) = (self.waiter.poll_stamp(), Vec::new());
+        recorded.retain(|it| {
+            let is_current = it.link == Link::None && it.poll.same_poll(poll);
+            let edge = if is_current { streams.edge(it) } else { None };
+            let is_other = edge.is_none();
+            edges.extend(edge);
+            is_other
+        });
+        edges
     }
 
     /// Returns the exits, which account for the wakers that are in no wait list of a resource.

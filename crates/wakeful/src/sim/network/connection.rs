@@ -36,6 +36,8 @@ pub(crate) struct End {
     pub(crate) address: Address,
     /// `None` before `accept`, and after the socket was closed.
     pub(crate) socket: Option<SocketId>,
+    /// The tasks that have last read from the end and written to it, or 0. Only diagnostics use them.
+    pub(super) users: [u64; 2],
     /// The handshake of this end is complete.
     pub(crate) is_established: bool,
     pub(crate) is_closed: bool,
@@ -87,6 +89,7 @@ impl End {
             host,
             address,
             socket,
+            users: [0; 2],
             is_established: false,
             is_closed: false,
             is_shut: false,

@@ -16,6 +16,7 @@
 //!   `datagram`: UDP.
 //! - `timeout`: the time limits of an end. `disconnect`: the cleanup between two runs.
 //! - `ports`: addresses, ports and names. `links`: latencies and faults.
+//! - `peers`: the other ends of streams, for reports of deadlocks.
 //! - `log`: the log of messages, if the run keeps one.
 //! - `handle`: [`Network`], the lock around [`Net`], which also wakes tasks and schedules messages.
 //! - `socket`: [`SimulatedSocket`].
@@ -30,6 +31,7 @@ mod handle;
 mod links;
 mod listener;
 mod log;
+mod peers;
 mod ports;
 mod socket;
 mod state;
@@ -39,6 +41,7 @@ mod timeout;
 pub(crate) use handle::Network;
 pub(crate) use links::{Blocked, ChaosFaults, LinkRule, Route};
 pub(crate) use log::{LoggedMessage, MessageFate};
+pub(crate) use peers::StreamPeer;
 pub(crate) use ports::ip_of;
 pub(crate) use socket::{SimulatedSocket, inet};
 pub(crate) use state::{Address, NetworkOracle, SocketKind};

@@ -1,6 +1,7 @@
 //! [`SimulatedSocket`]: the replacement for a descriptor in a socket of a simulated host.
 
 use super::connection::Closing;
+use super::peers::Half;
 use super::state::{Address, EndId, Net, Socket, SocketId, SocketKind, SocketState};
 use crate::driver::io_readiness::{IoReadiness, Readiness};
 use crate::sim::world::{SimulatedHost, World};
@@ -41,6 +42,11 @@ struct Inner {
 // behind a lock, and a panic under the lock fails the run.
 impl UnwindSafe for SimulatedSocket {}
 impl RefUnwindSafe for SimulatedSocket {}
+
+/// Returns the number of a socket in the waits of tasks.
+pub(super) fn number_of(id: SocketId) -> u64 {
+    u64::from(FIRST_SIMULATED + id.0)
+}
 
 fn v4(addr: SocketAddr) -> io::Result<SocketAddrV4> {
     match addr {
@@ -88,7 +94,7 @@ impl SimulatedSocket {
 
     /// Returns the descriptor number that diagnostics show for the socket.
     pub(crate) fn number(&self) -> i32 {
-        (FIRST_SIMULATED + self.0.id.0) as i32
+        number_of(self.0.id) as i32
     }
 
     /// Attaches `source`, through which tasks wait for the socket.
@@ -125,6 +131,13 @@ impl SimulatedSocket {
 
     fn call<R>(&self, f: impl FnOnce(&mut Net) -> Result<R, Errno>) -> io::Result<R> {
         Ok(self.0.world.with_net(|net, _, _| f(net))?)
+    }
+
+    /// Returns the end of the stream, and records that `task` uses a half of it.
+    fn end_for(&self, net: &mut Net, half: Half, task: u64) -> Result<EndId, Errno> {
+        let end = Self::end(net, self.0.id)?;
+        net.record_use(end, half, task);
+        Ok(end)
     }
 
     fn end(net: &Net, id: SocketId) -> Result<EndId, Errno> {
@@ -231,8 +244,10 @@ impl SimulatedSocket {
             space[filled..filled + bytes.len()].write_copy_of_slice(bytes);
             filled += bytes.len();
         };
+        let (_, task) = self.0.world.running();
         self.0.world.with_net(|net, _, oracle| {
-            net.read(Self::end(net, self.0.id)?, len, peeks, oracle, &mut sink)
+            let end = self.end_for(net, Half::Read, task)?;
+            net.read(end, len, peeks, oracle, &mut sink)
         })
     }
 
@@ -245,8 +260,10 @@ impl SimulatedSocket {
         let len = bufs.iter().map(|buf| buf.len()).sum();
         let mut bytes = Vec::new();
         let mut sink = |read: &[u8]| bytes.extend_from_slice(read);
+        let (_, task) = self.0.world.running();
         let count = self.0.world.with_net(|net, _, oracle| {
-            net.read(Self::end(net, self.0.id)?, len, false, oracle, &mut sink)
+            let end = self.end_for(net, Half::Read, task)?;
+            net.read(end, len, false, oracle, &mut sink)
         })?;
         let mut rest = &bytes[..];
         for buf in bufs {
@@ -260,8 +277,10 @@ impl SimulatedSocket {
     #[cold]
     #[inline(never)]
     pub(crate) fn write(&self, bytes: &[u8]) -> SysResult<usize> {
+        let (_, task) = self.0.world.running();
         self.0.world.with_net(|net, now_ns, oracle| {
-            net.write(Self::end(net, self.0.id)?, bytes, now_ns, oracle)
+            let end = self.end_for(net, Half::Write, task)?;
+            net.write(end, bytes, now_ns, oracle)
         })
     }
 
