@@ -60,6 +60,7 @@ pub(crate) struct SchedulerBase {
 }
 
 impl SchedulerBase {
+    #[inline] // lets the caller build it in place
     pub(crate) fn new(config: Arc<Config>) -> Self {
         let external_trace = SharedTraceBuffer::observing(config.observes_all());
         Self {

@@ -64,6 +64,11 @@ impl Chunk {
         Layout::from_size_align(bytes, align_of::<Chunk>()).expect("a chunk fits the address space")
     }
 
+    /// Returns whether there are cells without a header. Called under ARENA-1.
+    fn has_room(&self) -> bool {
+        self.initialized.load(Relaxed) < self.cells
+    }
+
     fn cell(this: NonNull<Chunk>, class: usize, index: u32) -> NonNull<Header> {
         let offset = size_of::<Chunk>() + class_bytes(class) * index as usize;
         // SAFETY: `index` is below `cells`, so this stays inside the layout.
@@ -141,9 +146,8 @@ unsafe fn poll_time_entry<'a>(cell: NonNull<Header>) -> (&'a PollTime, usize, us
 
 struct Class {
     free: *mut Header,
-    /// The chunk that still has cells without a header.
-    chunk: Option<NonNull<Chunk>>,
-    next_cells: u32,
+    /// The newest chunk of the class. Only it can have cells without a header.
+    newest: Option<NonNull<Chunk>>,
 }
 
 struct Local {
@@ -185,8 +189,9 @@ pub(crate) struct Allocator {
 unsafe impl Send for Allocator {}
 
 impl Arena {
+    #[inline] // lets the caller build it in place
     pub(crate) fn new() -> Self {
-        const EMPTY: Class = Class { free: ptr::null_mut(), chunk: None, next_cells: FIRST_CELLS };
+        const EMPTY: Class = Class { free: ptr::null_mut(), newest: None };
         Self {
             scheduler: UnsafeCell::new(None),
             local: UnsafeCell::new(Local {
@@ -401,9 +406,10 @@ impl Arena {
             wanted.free = unsafe { cell.as_ref() }.next.load(Relaxed);
             return cell;
         }
-        let chunk = match wanted.chunk {
-            Some(chunk) => chunk,
-            None => self.grow(wanted, class),
+        let chunk = match wanted.newest {
+            // SAFETY: chunks live as long as the arena.
+            Some(chunk) if unsafe { chunk.as_ref() }.has_room() => chunk,
+            _ => self.grow(wanted, class),
         };
         // SAFETY: chunks live as long as the arena.
         let head = unsafe { chunk.as_ref() };
@@ -413,16 +419,16 @@ impl Arena {
         // SAFETY: unused memory of this chunk, aligned by construction.
         unsafe { cell.write(Header::vacant(chunk)) };
         head.initialized.store(index + 1, Release); // ARENA-2
-        if index + 1 == head.cells {
-            wanted.chunk = None;
-        }
         cell
     }
 
     fn grow(&self, wanted: &mut Class, class: usize) -> NonNull<Chunk> {
-        let cells = wanted.next_cells;
         let most = ((CHUNK_BYTES - size_of::<Chunk>()) / class_bytes(class)) as u32;
-        wanted.next_cells = (cells * 4).min(most);
+        let cells = match wanted.newest {
+            // SAFETY: chunks live as long as the arena.
+            Some(chunk) => (unsafe { chunk.as_ref() }.cells * 4).min(most),
+            None => FIRST_CELLS,
+        };
         let layout = Chunk::layout(class, cells);
         // SAFETY: the layout is not empty.
         let memory = unsafe { alloc(layout) }.cast::<Chunk>();
@@ -443,7 +449,7 @@ impl Arena {
         // SAFETY: the memory was just allocated for a Chunk.
         unsafe { chunk.write(head) };
         self.newest.store(chunk.as_ptr(), Release);
-        wanted.chunk = Some(chunk);
+        wanted.newest = Some(chunk);
         chunk
     }
 }

@@ -31,7 +31,7 @@ fn add(cell: &AtomicU64, n: u64) {
 }
 
 impl Histogram {
-    pub(crate) fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             counts: [const { AtomicU64::new(0) }; BUCKETS],
             sum_ns: AtomicU64::new(0),

@@ -87,6 +87,7 @@ fn add(counter: &AtomicU64, n: u64) {
 }
 
 impl WorkerMetrics {
+    #[inline(always)] // lets the caller build it in place
     fn new(sleeps: u64, exact: ExactBuckets) -> Self {
         Self {
             sleeps: AtomicU64::new(sleeps),
@@ -104,8 +105,8 @@ impl WorkerMetrics {
                 injected: AtomicU64::new(0),
                 overflows: AtomicU64::new(0),
             },
-            poll_times: Histogram::new(),
-            wake_to_poll: Histogram::new(),
+            poll_times: const { Histogram::new() },
+            wake_to_poll: const { Histogram::new() },
             sites: SiteTimes::new(),
             exact_poll_times: exact.poll_times.map(ExactHistogram::new),
             schedule_latencies: exact.schedule_latencies.map(ExactHistogram::new),
