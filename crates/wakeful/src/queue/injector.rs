@@ -23,6 +23,7 @@ use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
 use crate::task::runnable::Runnable;
 use crate::task::stack::Stack;
 use std::collections::VecDeque;
+use std::mem;
 // std's atomic even in models, because it is not part of a protocol.
 use std::sync::atomic::AtomicU64;
 
@@ -158,7 +159,7 @@ impl Injector {
     /// Closes the injector and takes all tasks.
     pub(crate) fn close(&self) -> Vec<Runnable> {
         let mut ready = self.ready.lock();
-        let mut left: Vec<Runnable> = ready.drain(..).collect();
+        let mut left = Vec::from(mem::take(&mut *ready));
         let before = left.len();
         for cell in self.arrived.close().reversed() {
             // SAFETY: pushed as a Runnable, and taken out once.

@@ -52,6 +52,7 @@ pub struct Runtime {
 /// The outcome of a shutdown.
 #[derive(Default)]
 struct ShutdownEnd {
+    /// How long it took, if the end was to be described. Otherwise the clock is not read again.
     waited: Duration,
     /// What is still alive. Set if the limit was reached and [`AtLimit::Describe`] was requested.
     late: Option<SlowShutdown>,
@@ -370,13 +371,12 @@ impl Runtime {
         if limit.is_none() {
             wait.report_never_polled();
         }
-        let waited = wait.waited();
-        let late = match at_limit {
-            AtLimit::Leave => None,
-            AtLimit::Describe => wait.left_alive(),
+        let end = match at_limit {
+            AtLimit::Leave => ShutdownEnd::default(),
+            AtLimit::Describe => ShutdownEnd { waited: wait.waited(), late: wait.left_alive() },
         };
         test_limit::end(&shared);
-        ShutdownEnd { waited, late }
+        end
     }
 
     /// Shuts down the runtime of a test, and waits at most until the test's time limit.

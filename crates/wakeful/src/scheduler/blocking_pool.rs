@@ -313,7 +313,8 @@ impl BlockingPool {
             let mut state = self.lock();
             state.closed = true;
             let starting = usize::from(state.coming || state.spinning).min(state.queue.len());
-            let (keep, dropped) = state.queue.drain(starting..).partition(|job| job.mandatory);
+            let rest = state.queue.split_off(starting);
+            let (keep, dropped) = rest.into_iter().partition(|job| job.mandatory);
             let keep: VecDeque<Job> = keep;
             state.queue.extend(keep);
             dropped

@@ -78,8 +78,8 @@ pub(crate) struct CurrentThread {
     /// Threads in `block_on` that wait for the core.
     waiting: Mutex<VecDeque<ParkedBlockOn>>,
     waiting_len: AtomicUsize,
-    /// One reference for each arena with cells that outlive the scheduler.
-    kept_alive: Mutex<Vec<Arc<Self>>>,
+    /// One reference for each of the two arenas, if it has cells that outlive the scheduler.
+    kept_alive: Mutex<[Option<Arc<Self>>; 2]>,
 }
 
 thread_local! {
@@ -185,7 +185,7 @@ impl CurrentThread {
             holder: Mutex::new(None),
             waiting: Mutex::new(VecDeque::new()),
             waiting_len: AtomicUsize::new(0),
-            kept_alive: Mutex::new(Vec::new()),
+            kept_alive: Mutex::new([None, None]),
         });
         let scheduler: NonNull<dyn Schedule> = NonNull::from(&*this);
         // SAFETY: not shared yet; the arenas are inside their scheduler.
@@ -458,12 +458,26 @@ impl CurrentThread {
         {
             // Keeps the scheduler alive for cells that outlive it. `last_cell_freed` returns this
             // reference. If there are no such cells, the reference is dropped here.
-            self.kept_alive.lock().push(self.clone());
+            self.keep_alive();
             if allocator.close().is_some() {
-                let reference = self.kept_alive.lock().pop();
-                drop(reference);
+                drop(self.take_kept_alive());
             }
         }
+    }
+}
+
+/// The references that keep the scheduler alive for cells that outlive it.
+impl CurrentThread {
+    fn keep_alive(self: &Arc<Self>) {
+        let mut kept_alive = self.kept_alive.lock();
+        let Some(free) = kept_alive.iter_mut().find(|it| it.is_none()) else {
+            unreachable!("each of the two arenas is closed once")
+        };
+        *free = Some(self.clone());
+    }
+
+    fn take_kept_alive(&self) -> Option<Arc<Self>> {
+        self.kept_alive.lock().iter_mut().find_map(Option::take)
     }
 }
 
@@ -501,7 +515,7 @@ impl Schedule for CurrentThread {
 
     // SAFETY: has no requirement on its caller; there is one reference per arena.
     unsafe fn last_cell_freed(&self) -> Option<Arc<dyn Any + Send + Sync>> {
-        let reference = self.kept_alive.lock().pop()?;
+        let reference = self.take_kept_alive()?;
         Some(reference)
     }
 }
