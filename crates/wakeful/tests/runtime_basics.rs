@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::task::Poll;
 use std::thread;
@@ -57,6 +57,28 @@ fn a_panic_in_block_on_leaves_the_runtime_usable() {
         assert!(Handle::try_current().is_err(), "the context was left, {}", rt.name);
         assert_eq!(rt.block_on(rt.spawn(async { 5 })).unwrap(), 5, "{}", rt.name);
     }
+}
+
+#[test]
+fn a_wake_up_after_the_end_of_a_block_on_is_none_of_the_next_one() {
+    let rt = current_thread();
+    let waker = rt.block_on(poll_fn(|cx| Poll::Ready(cx.waker().clone())));
+    waker.wake_by_ref();
+
+    // A woken future would be polled where this task yields. The thread has one waker for all its futures.
+    let is_done = Arc::new(AtomicBool::new(false));
+    let done = is_done.clone();
+    rt.spawn(async move {
+        yield_now().await;
+        done.store(true, SeqCst);
+        waker.wake();
+    });
+    let mut polls = 0;
+    rt.block_on(poll_fn(|_| {
+        polls += 1;
+        if is_done.load(SeqCst) { Poll::Ready(()) } else { Poll::Pending }
+    }));
+    assert_eq!(polls, 2);
 }
 
 #[test]

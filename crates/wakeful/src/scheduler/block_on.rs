@@ -138,7 +138,7 @@ impl BlockOnHandle {
     #[inline(never)]
     fn new() -> Box<Self> {
         let state = Arc::new(BlockOnState {
-            wake_state: AtomicU8::new(WOKEN),
+            wake_state: AtomicU8::new(PENDING),
             failure: Mutex::default(),
             parker: Parker::for_current_thread(),
             record: BlockOnRecord::new(),
@@ -187,6 +187,8 @@ thread_local! {
 /// The state of the calling thread while it is inside `block_on`.
 pub(crate) struct BlockOnGuard {
     handle: Option<Box<BlockOnHandle>>,
+    /// Whether the first poll is due, which needs no wake-up.
+    first_due: Cell<bool>,
     /// Whether the future was woken when its last poll ended, usually by itself to yield to tasks.
     yielded: Cell<bool>,
     outer: *const BlockOnRecord,
@@ -194,19 +196,31 @@ pub(crate) struct BlockOnGuard {
 }
 
 impl BlockOnGuard {
-    /// Enters `block_on`. The state starts as woken, because the first poll is due.
+    /// Enters `block_on`.
     #[inline]
     #[track_caller]
     pub(crate) fn new(scheduler: *const (), via: BlockOnVia) -> Self {
         let cached = CACHED.try_with(Cell::take).ok().flatten();
         let handle = cached.unwrap_or_else(BlockOnHandle::new);
         handle.state.record.begin(Location::caller(), scheduler, via);
-        handle.state.wake_state.store(WOKEN, Relaxed);
+        // A wake-up or failure of the thread's last `block_on` counts as seen. Acquire: the first poll
+        // sees what a waker's caller wrote before it. The load avoids an exchange; a wake-up that it
+        // misses causes a second poll.
+        let wake_state = &handle.state.wake_state;
+        if wake_state.load(Relaxed) != PENDING {
+            wake_state.swap(PENDING, Acquire);
+        }
         let outer = context::set_block_on(&handle.state.record);
         // Wakers are not deferred, because no loop on this thread would wake them, unless the
         // thread later takes a scheduler's core.
         let outer_drains_deferred = context::set_drains_deferred(false);
-        Self { handle: Some(handle), yielded: Cell::new(false), outer, outer_drains_deferred }
+        Self {
+            handle: Some(handle),
+            first_due: Cell::new(true),
+            yielded: Cell::new(false),
+            outer,
+            outer_drains_deferred,
+        }
     }
 
     fn handle(&self) -> &BlockOnHandle {
@@ -225,7 +239,7 @@ impl BlockOnGuard {
         &self.handle().state
     }
 
-    /// Consumes the wake-up, and returns whether there was one.
+    /// Consumes the wake-up. Returns whether there was one, or the first poll is due.
     ///
     /// # Panics
     ///
@@ -233,6 +247,9 @@ impl BlockOnGuard {
     #[inline]
     #[track_caller]
     fn take_woken(&self) -> bool {
+        if self.first_due.replace(false) {
+            return true;
+        }
         let wake_state = &self.handle().state.wake_state;
         // The load avoids an exchange. A wake-up that the load misses leaves a token with the
         // parker, or comes from this thread and is seen by the next call.
@@ -246,7 +263,7 @@ impl BlockOnGuard {
         seen != PENDING
     }
 
-    /// Polls the future, if it is woken.
+    /// Polls the future, if it is woken or was not polled yet.
     ///
     /// # Panics
     ///
@@ -266,8 +283,9 @@ impl BlockOnGuard {
         Some(polled)
     }
 
+    /// Returns whether the future is to be polled, or the `block_on` is to panic.
     pub(crate) fn is_woken(&self) -> bool {
-        self.state().is_woken()
+        self.first_due.get() || self.state().is_woken()
     }
 
     /// Parks the thread until it is woken.

@@ -104,7 +104,9 @@ impl BlockOnRecord {
         self.poll_counter.store(start, Relaxed);
         self.counter_at_start.store(start, Relaxed);
         let scheduler = scheduler.cast_mut().cast::<u8>().wrapping_add(via as usize);
-        self.scheduler.store(scheduler.cast(), Relaxed);
+        // Release pairs with the Acquire loads of `is_active` and `belongs_to`: a reader that finds
+        // this `block_on` also finds it in its first poll, which needs no wake-up.
+        self.scheduler.store(scheduler.cast(), Release);
     }
 
     /// Stores the time of the future's first wait. Later calls change nothing.
@@ -148,12 +150,12 @@ impl BlockOnRecord {
 
     /// Returns whether this thread is in a `block_on` of any scheduler.
     pub(crate) fn is_active(&self) -> bool {
-        !self.scheduler.load(Relaxed).is_null()
+        !self.scheduler.load(Acquire).is_null()
     }
 
     /// Returns whether this thread is in a `block_on` of the scheduler at this address.
     pub(crate) fn belongs_to(&self, scheduler: *const ()) -> bool {
-        self.scheduler.load(Relaxed).addr() & !(BlockOnVia::Handle as usize) == scheduler.addr()
+        self.scheduler.load(Acquire).addr() & !(BlockOnVia::Handle as usize) == scheduler.addr()
     }
 
     /// Starts a poll.
