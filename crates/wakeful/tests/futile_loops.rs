@@ -6,7 +6,7 @@ use std::io::Write;
 use std::net::Shutdown;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -32,12 +32,15 @@ const SLOW_INNOCENT: Duration = Duration::from_millis(1_300);
 #[derive(Clone)]
 struct Stop {
     reported: Arc<AtomicBool>,
-    until: Instant,
+    limit: Duration,
+    /// When the time is over. It begins with the first round, so a loop has at least one.
+    until: Arc<OnceLock<Instant>>,
 }
 
 impl Stop {
     fn is_set(&self) -> bool {
-        self.reported.load(Relaxed) || Instant::now() >= self.until
+        let until = *self.until.get_or_init(|| Instant::now() + self.limit);
+        self.reported.load(Relaxed) || Instant::now() >= until
     }
 }
 
@@ -53,7 +56,7 @@ fn builders() -> [(&'static str, Builder); 2] {
 fn watched(builder: &mut Builder, limit: Duration) -> (Runtime, Reports, Stop) {
     wakeful::inspect::set_spin_window(WINDOW);
     let reports = Reports::default();
-    let stop = Stop { reported: Arc::default(), until: Instant::now() + limit };
+    let stop = Stop { reported: Arc::default(), limit, until: Arc::default() };
     let (list, reported) = (reports.clone(), stop.reported.clone());
     let hook = move |report: &Report| {
         list.lock().unwrap().push(report.clone());

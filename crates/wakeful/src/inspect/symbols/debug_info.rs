@@ -11,6 +11,9 @@ use gimli::{Dwarf, EndianSlice, LittleEndian};
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
+/// How many bytes before an instruction without a line the nearest line is searched.
+const MAX_DISTANCE: u64 = 128;
+
 /// The debug information of one file.
 pub(super) struct DebugInfo<'a>(Context<Bytes<'a>>);
 
@@ -34,6 +37,26 @@ impl<'a> DebugInfo<'a> {
     /// `symbol` is the name of the last one in the symbol table. The list is empty if nothing is
     /// known.
     pub(super) fn functions(&self, address: u64, symbol: Option<&str>) -> Vec<Function> {
+        let mut functions = self.frames(address);
+        if let Some((name, site @ None)) = functions.first_mut() {
+            *site = self.site_before(address, name.as_deref());
+        }
+        let last = functions.len().saturating_sub(1);
+        let named = functions.into_iter().enumerate().map(|(nth, (name, site))| {
+            // Line tables have names without paths. The symbol table has the path of the outermost
+            // function.
+            let name = match (name.as_deref().map(demangle), symbol) {
+                (Some(Some(path)), _) => path,
+                (_, Some(symbol)) if nth == last => super::names::readable(symbol),
+                (_, _) => without_arguments(&name.unwrap_or_else(|| "(unnamed)".to_owned())),
+            };
+            Function { name, site, object: None }
+        });
+        named.collect()
+    }
+
+    /// Returns the names and sites of the functions at an address, innermost first.
+    fn frames(&self, address: u64) -> Vec<(Option<String>, Option<SourceSite>)> {
         let Ok(mut frames) = self.0.find_frames(address).skip_all_loads() else {
             return Vec::new();
         };
@@ -50,18 +73,17 @@ impl<'a> DebugInfo<'a> {
             });
             functions.push((name.map(|name| name.into_owned()), site));
         }
-        let last = functions.len().saturating_sub(1);
-        let named = functions.into_iter().enumerate().map(|(nth, (name, site))| {
-            // Line tables have names without paths. The symbol table has the path of the outermost
-            // function.
-            let name = match (name.as_deref().map(demangle), symbol) {
-                (Some(Some(path)), _) => path,
-                (_, Some(symbol)) if nth == last => super::names::readable(symbol),
-                (_, _) => without_arguments(&name.unwrap_or_else(|| "(unnamed)".to_owned())),
-            };
-            Function { name, site, object: None }
-        });
-        named.collect()
+        functions
+    }
+
+    /// Returns the site of the nearest code before `address` that belongs to the function `name` itself.
+    ///
+    /// Some instructions belong to no line, and a signal may interrupt any instruction.
+    fn site_before(&self, address: u64, name: Option<&str>) -> Option<SourceSite> {
+        (1..=MAX_DISTANCE).find_map(|distance| {
+            let (other, site) = self.frames(address.checked_sub(distance)?).into_iter().next()?;
+            site.filter(|_| other.as_deref() == name)
+        })
     }
 }
 
