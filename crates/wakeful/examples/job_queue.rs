@@ -110,8 +110,8 @@ impl JobQueue {
         A: Future<Output = Result<T, Failure>> + Send + 'static,
     {
         let place = self.room.clone().acquire_owned().await.map_err(|_| Closed)?;
-        let (tell, told) = oneshot::channel();
-        let job = run_job(self.config, self.workers.clone(), place, attempt, tell);
+        let (tx, rx) = oneshot::channel();
+        let job = run_job(self.config, self.workers.clone(), place, attempt, tx);
         let mut jobs = self.jobs();
         if self.room.is_closed() {
             return Err(Closed); // closed after the permit was acquired; `shutdown` has counted the jobs
@@ -121,7 +121,7 @@ impl JobQueue {
             print_panic(ended);
         }
         jobs.build_task().name(name).spawn(job).expect("a runtime is there");
-        Ok(Ticket(told))
+        Ok(Ticket(rx))
     }
 
     /// Refuses new jobs, and waits for the submitted jobs for at most `limit`.
@@ -160,7 +160,7 @@ async fn run_job<T, F, A>(
     workers: Arc<Semaphore>,
     _place: OwnedSemaphorePermit, // released when the job ends, even by an abort or a panic
     attempt: F,
-    tell: oneshot::Sender<Result<T, JobError>>,
+    tx: oneshot::Sender<Result<T, JobError>>,
 ) where
     F: Fn(u32) -> A,
     A: Future<Output = Result<T, Failure>>,
@@ -187,7 +187,7 @@ async fn run_job<T, F, A>(
         backoff *= 2;
     };
     // The submitter may have dropped its ticket.
-    let _ = tell.send(output);
+    let _ = tx.send(output);
 }
 
 /// Simulates a download. Page 13 does not exist, and two thirds of the pages need a retry.

@@ -168,8 +168,8 @@ impl Model {
         self.woken.extend(self.queue.drain(..));
     }
 
-    /// Polls a call of the model. `told` is the result of its own computation.
-    fn poll(&mut self, key: usize, told: Option<bool>) -> Poll<bool> {
+    /// Polls a call of the model. `result` is that of its own computation.
+    fn poll(&mut self, key: usize, result: Option<bool>) -> Poll<bool> {
         let stage = self.calls[key].expect("it is there");
         let computes = match stage {
             Naive::Done => unreachable!("polled after completion"),
@@ -188,13 +188,13 @@ impl Model {
             self.calls[key] = Some(Naive::Waits);
             return Poll::Pending;
         }
-        self.calls[key] = Some(if told.is_some() { Naive::Done } else { Naive::Computes });
-        match told {
+        self.calls[key] = Some(if result.is_some() { Naive::Done } else { Naive::Computes });
+        match result {
             Some(true) => self.fill(),
             Some(false) => self.pass_on(),
             None => return Poll::Pending,
         }
-        Poll::Ready(told == Some(true))
+        Poll::Ready(result == Some(true))
     }
 
     fn drop(&mut self, key: usize) {
@@ -213,16 +213,16 @@ fn agrees_with_a_naive_model() {
         let cell = OnceCell::new();
         let mut model = Model::default();
         // The results of the calls' own computations.
-        let told: Vec<Cell<Option<bool>>> = (0..100).map(|_| Cell::new(None)).collect();
+        let results: Vec<Cell<Option<bool>>> = (0..100).map(|_| Cell::new(None)).collect();
         let mut calls = Vec::new();
-        while calls.len() < told.len() {
+        while calls.len() < results.len() {
             let there: Vec<usize> = (0..calls.len())
                 .filter(|&key| !matches!(model.calls[key], None | Some(Naive::Done)))
                 .collect();
             let any = (!there.is_empty()).then(|| there[rng.below(there.len().max(1))]);
             match (rng.below(8), any) {
                 (0 | 1, _) | (_, None) => {
-                    let own = &told[calls.len()];
+                    let own = &results[calls.len()];
                     calls.push(Some(ManualPoll::new(cell.get_or_try_init(move || {
                         poll_fn(move |_| match own.get() {
                             None => Poll::Pending,
@@ -238,14 +238,14 @@ fn agrees_with_a_naive_model() {
                         model.fill();
                     }
                 }
-                (3, Some(key)) => told[key].set(Some(rng.one_in(12))),
+                (3, Some(key)) => results[key].set(Some(rng.one_in(12))),
                 (4, Some(key)) if rng.one_in(2) => {
                     calls[key] = None;
                     model.drop(key);
                 }
                 (_, Some(key)) => {
                     let polled = calls[key].as_mut().unwrap().poll();
-                    let expected = model.poll(key, told[key].get());
+                    let expected = model.poll(key, results[key].get());
                     assert_eq!(polled.map(|result| result.is_ok()), expected);
                 }
             }

@@ -197,7 +197,7 @@ fn time_goes_on_if_another_thread_sets_a_timer_before_the_thread_parks() {
         let other = thread::spawn(move || {
             let _entered = handle.enter();
             let mut sleep = Box::pin(sleep(secs(5)));
-            let waker = futures::task::waker(Arc::new(Tell(Mutex::new(Some(fired)))));
+            let waker = futures::task::waker(Arc::new(SendOnWake(Mutex::new(Some(fired)))));
             assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
             kept.send(sleep).unwrap();
         });
@@ -213,11 +213,11 @@ fn time_goes_on_if_another_thread_sets_a_timer_before_the_thread_parks() {
 }
 
 /// A waker that sends a message at its first wake-up.
-struct Tell(Mutex<Option<futures::channel::oneshot::Sender<()>>>);
+struct SendOnWake(Mutex<Option<futures::channel::oneshot::Sender<()>>>);
 
-impl futures::task::ArcWake for Tell {
-    fn wake_by_ref(tell: &Arc<Self>) {
-        if let Some(fired) = tell.0.lock().unwrap().take() {
+impl futures::task::ArcWake for SendOnWake {
+    fn wake_by_ref(this: &Arc<Self>) {
+        if let Some(fired) = this.0.lock().unwrap().take() {
             fired.send(()).unwrap();
         }
     }

@@ -159,7 +159,7 @@ fn a_worker_stuck_in_a_poll_does_not_stop_its_timers() {
                     .iter_mut()
                     .map(|sleep| {
                         let (fired, number) = (fired.clone(), sleep.deadline());
-                        let waker = futures::task::waker(Arc::new(Tell { fired, number }));
+                        let waker = futures::task::waker(Arc::new(SendOnWake { fired, number }));
                         assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
                         waker
                     })
@@ -179,14 +179,14 @@ fn a_worker_stuck_in_a_poll_does_not_stop_its_timers() {
 }
 
 /// A waker that sends its number.
-struct Tell {
+struct SendOnWake {
     fired: mpsc::Sender<Instant>,
     number: Instant,
 }
 
-impl futures::task::ArcWake for Tell {
-    fn wake_by_ref(tell: &Arc<Self>) {
-        tell.fired.send(tell.number).unwrap();
+impl futures::task::ArcWake for SendOnWake {
+    fn wake_by_ref(this: &Arc<Self>) {
+        this.fired.send(this.number).unwrap();
     }
 }
 

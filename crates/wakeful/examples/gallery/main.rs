@@ -59,11 +59,11 @@ fn bugs() -> Vec<(&'static str, Plant)> {
 }
 
 fn runtime() -> (Runtime, Receiver<Report>) {
-    let (tell, told) = channel();
-    let hook = move |report: &Report| drop(tell.send(report.clone()));
+    let (tx, rx) = channel();
+    let hook = move |report: &Report| drop(tx.send(report.clone()));
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(2).enable_all().block_on_name("main").on_report(hook);
-    (builder.build().expect("the system has threads to give"), told)
+    (builder.build().expect("the system has threads to give"), rx)
 }
 
 fn main() {
@@ -85,10 +85,10 @@ fn main() {
     }
     for (name, plant) in bugs().into_iter().filter(|(name, _)| *name == wanted[0]) {
         println!("\n── {name} ──");
-        let (rt, told) = runtime();
+        let (rt, reports) = runtime();
         let stop = Arc::new(AtomicBool::new(false));
         plant(&rt, stop.clone());
-        match told.recv_timeout(Duration::from_secs(30)) {
+        match reports.recv_timeout(Duration::from_secs(30)) {
             Ok(report) => println!("{report}"),
             Err(_) => println!("no report came, which is a bug of wakeful's"),
         }

@@ -46,9 +46,9 @@ pub fn chapters(guide: &mut Guide) {
         |page| {
             let rt = runtime(2);
             let (answer, silence) = rt.block_on(async {
-                let (tell, told) = oneshot::channel();
-                wakeful::spawn(async move { tell.send((1..=10).product::<u64>()) });
-                let answer = told.await;
+                let (tx, rx) = oneshot::channel();
+                wakeful::spawn(async move { tx.send((1..=10).product::<u64>()) });
+                let answer = rx.await;
                 let (never, waits) = oneshot::channel::<u64>();
                 wakeful::spawn(async move { drop(never) });
                 (answer, waits.await)

@@ -115,20 +115,20 @@ fn closure(page: &mut Page<'_>, rt: &Runtime) {
 fn delay(page: &mut Page<'_>, rt: &Runtime) {
     let (ring, rung) = std_mpsc::channel::<()>();
     let mut delay = Box::pin(Delay::new(move || rung.recv().expect("the bell is rung")));
-    let (hand_on, taken) = oneshot::channel();
-    let (polled_again, is_polled_again) = oneshot::channel();
+    let (delay_tx, delay_rx) = oneshot::channel();
+    let (polled_again_tx, polled_again_rx) = oneshot::channel();
 
     let first = rt.spawn(async move {
         let pending = poll_fn(|cx| Poll::Ready(delay.as_mut().poll(cx).is_pending())).await;
-        assert!(pending && hand_on.send(delay).is_ok());
+        assert!(pending && delay_tx.send(delay).is_ok());
     });
     let second = rt.spawn(async move {
-        let mut delay = taken.await.expect("the first task hands it on");
-        let mut tell = Some(polled_again);
+        let mut delay = delay_rx.await.expect("the first task hands it on");
+        let mut once = Some(polled_again_tx);
         poll_fn(|cx| {
             let polled = delay.as_mut().poll(cx);
-            if let Some(tell) = tell.take() {
-                tell.send(()).expect("the guide listens");
+            if let Some(once) = once.take() {
+                once.send(()).expect("the guide listens");
             }
             polled
         })
@@ -138,7 +138,7 @@ fn delay(page: &mut Page<'_>, rt: &Runtime) {
     page.show(format_args!("task {} polled it and gave it to task {}", first.id(), second.id()));
     let expected = second.id();
     let woken = rt.block_on(async {
-        is_polled_again.await.expect("the second task polls it");
+        polled_again_rx.await.expect("the second task polls it");
         ring.send(()).expect("the other thread waits for the bell");
         second.await.unwrap()
     });

@@ -45,17 +45,17 @@ pub fn chapters(guide: &mut Guide) {
 }
 
 fn runtime() -> (Runtime, Receiver<Report>) {
-    let (tell, told) = channel();
-    let hook = move |report: &Report| drop(tell.send(report.clone()));
+    let (tx, rx) = channel();
+    let hook = move |report: &Report| drop(tx.send(report.clone()));
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(2).enable_all().block_on_name("tour").on_report(hook);
-    (builder.build().expect("the system has threads to give"), told)
+    (builder.build().expect("the system has threads to give"), rx)
 }
 
 fn abba(page: &mut Page<'_>) {
-    let (rt, told) = runtime();
+    let (rt, reports) = runtime();
     let lines = rt.block_on(waits::abba(Buggy));
-    let Ok(Report::Deadlock(deadlock)) = told.recv_timeout(LIMIT) else {
+    let Ok(Report::Deadlock(deadlock)) = reports.recv_timeout(LIMIT) else {
         return page.expect(false, "a deadlock is reported");
     };
     page.show(&deadlock);
@@ -67,9 +67,9 @@ fn abba(page: &mut Page<'_>) {
 }
 
 fn futurelock(page: &mut Page<'_>) {
-    let (rt, told) = runtime();
+    let (rt, reports) = runtime();
     rt.block_on(waits::futurelock(Buggy));
-    let Ok(Report::Futurelock(futurelock)) = told.recv_timeout(LIMIT) else {
+    let Ok(Report::Futurelock(futurelock)) = reports.recv_timeout(LIMIT) else {
         return page.expect(false, "a futurelock is reported");
     };
     page.show(&futurelock);
@@ -78,10 +78,10 @@ fn futurelock(page: &mut Page<'_>) {
 }
 
 fn blocked(page: &mut Page<'_>) {
-    let (rt, told) = runtime();
+    let (rt, reports) = runtime();
     let duration = Duration::from_millis(300);
     let (ticks, echoes) = rt.block_on(stalls::sleeping_with_the_thread(Buggy, 2, duration));
-    let Ok(Report::Blocked(blocked)) = told.recv_timeout(LIMIT) else {
+    let Ok(Report::Blocked(blocked)) = reports.recv_timeout(LIMIT) else {
         return page.expect(false, "a blocked worker is reported");
     };
     page.show(&blocked);
@@ -111,10 +111,10 @@ fn stuck_block_on(page: &mut Page<'_>) {
 
 /// Waits for a task that no event can wake, on the only runtime of the process, and prints the report.
 pub fn everything_waits() -> ExitCode {
-    let (rt, told) = runtime();
+    let (rt, reports) = runtime();
     let ends = || rt.block_on(waits::everything_asleep(Buggy));
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(ends)).is_err();
-    match told.iter().find(|report| matches!(report, Report::StuckBlockOn(_))) {
+    match reports.iter().find(|report| matches!(report, Report::StuckBlockOn(_))) {
         Some(report) if ended => {
             println!("{report}");
             ExitCode::SUCCESS

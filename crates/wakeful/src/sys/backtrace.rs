@@ -299,14 +299,14 @@ mod tests {
         stop: &Arc<AtomicBool>,
         prepare: impl FnOnce() + Send + 'static,
     ) -> (thread::JoinHandle<()>, i32) {
-        let (tell, told) = mpsc::channel();
+        let (tx, rx) = mpsc::channel();
         let stop = stop.clone();
         let thread = thread::spawn(move || {
             prepare();
-            tell.send(current_tid()).unwrap();
+            tx.send(current_tid()).unwrap();
             while !stop.load(Relaxed) {}
         });
-        (thread, told.recv().unwrap())
+        (thread, rx.recv().unwrap())
     }
 
     /// Next to two busy threads on one core, a thread of low priority gets a few milliseconds in

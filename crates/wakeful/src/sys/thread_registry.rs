@@ -163,12 +163,12 @@ mod tests {
     #[test]
     fn unregistered_threads_are_foreign() {
         let (end, ends) = std::sync::mpsc::channel::<()>();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tx, rx) = std::sync::mpsc::channel();
         let other = std::thread::spawn(move || {
-            tell.send(current_tid()).unwrap();
+            tx.send(current_tid()).unwrap();
             ends.recv()
         });
-        let (me, number) = (current_tid(), told.recv().unwrap());
+        let (me, number) = (current_tid(), rx.recv().unwrap());
         let found = foreign_threads(&[7], &[me]).unwrap();
         assert!(found.contains(&number) && !found.contains(&me), "{found:?}");
         assert!(!foreign_threads(&[7], &[me, number]).unwrap().contains(&number));

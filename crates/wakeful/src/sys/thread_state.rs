@@ -162,12 +162,12 @@ mod tests {
         assert!(thread_ids().any(|thread| thread == me));
         assert!(run_times(me).unwrap().cpu >= before + Duration::from_millis(2));
         let (release, released) = mpsc::channel::<()>();
-        let (tell, told) = mpsc::channel();
+        let (tx, rx) = mpsc::channel();
         let other = thread::spawn(move || {
-            tell.send(current_tid()).unwrap();
+            tx.send(current_tid()).unwrap();
             let _ = released.recv();
         });
-        let tid = told.recv().unwrap();
+        let tid = rx.recv().unwrap();
         while !is_blocked(tid) {
             thread::yield_now();
         }
@@ -182,12 +182,12 @@ mod tests {
     /// Returns whether `tolerates_signal` becomes `expected` for a thread that is blocked in `call`.
     /// `end` ends that call.
     fn becomes(expected: bool, call: impl FnOnce() + Send + 'static, end: impl FnOnce()) -> bool {
-        let (tell, told) = mpsc::channel();
+        let (tx, rx) = mpsc::channel();
         let other = thread::spawn(move || {
-            tell.send(current_tid()).unwrap();
+            tx.send(current_tid()).unwrap();
             call();
         });
-        let (number, started) = (told.recv().unwrap(), Instant::now());
+        let (number, started) = (rx.recv().unwrap(), Instant::now());
         let is_so = || is_blocked(number) && tolerates_signal(number) == expected;
         while !is_so() && started.elapsed() < Duration::from_secs(60) {
             thread::yield_now();
@@ -219,11 +219,11 @@ mod tests {
             return eprintln!("the kernel does not show system calls: not tested");
         }
         let (near, mut far) = UnixStream::pair().unwrap();
-        let (tell, told) = mpsc::channel();
+        let (tx, rx) = mpsc::channel();
         let starter = thread::spawn(move || {
             let mut stack = vec![0u128; 4096];
             let mut descriptor = near.as_raw_fd();
-            tell.send(current_tid()).unwrap();
+            tx.send(current_tid()).unwrap();
             let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
             // SAFETY: CLONE_VFORK waits until the child has ended, so stack and argument live on.
             let child = unsafe {
@@ -233,7 +233,7 @@ mod tests {
             // SAFETY: a child of this process that no other thread waits for.
             assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
         });
-        let (number, started) = (told.recv().unwrap(), Instant::now());
+        let (number, started) = (rx.recv().unwrap(), Instant::now());
         let is_so = || is_blocked(number) && is_starting_process(number);
         while !is_so() && started.elapsed() < Duration::from_secs(60) {
             thread::yield_now();

@@ -58,7 +58,7 @@ struct Question {
     /// The details, and the poll that gave them.
     details: Option<(PollStamp, String)>,
     /// The answer that the scanner has read, and the waiter's number of polls at that time.
-    told: Option<(u32, Answer)>,
+    answered: Option<(u32, Answer)>,
 }
 
 /// The answer of a waiter about its wait.
@@ -72,11 +72,11 @@ pub(crate) struct Answer {
 
 impl Question {
     fn new(observed: &ObservedWait) -> Self {
-        Self { asked_at: real_time::now(), observed: *observed, details: None, told: None }
+        Self { asked_at: real_time::now(), observed: *observed, details: None, answered: None }
     }
 
     fn is_open(&self) -> bool {
-        self.told.is_none()
+        self.answered.is_none()
             && real_time::now().saturating_duration_since(self.asked_at) < EXPIRES_AFTER
     }
 
@@ -86,7 +86,7 @@ impl Question {
         if self.observed.call != now.call {
             return None;
         }
-        if let Some((polls, answer)) = &self.told {
+        if let Some((polls, answer)) = &self.answered {
             return (*polls == now.polls).then(|| answer.clone());
         }
         let is_last = |(poll, _): &(PollStamp, String)| poll.same_poll(now.stamp);
@@ -98,7 +98,7 @@ impl Question {
             && std::ptr::eq(then.site, wait.site);
         let since_ms = if is_same_wait { then.since_ms } else { wait.since_ms };
         let answer = Answer { since_ms, details };
-        self.told = Some((now.polls, answer.clone()));
+        self.answered = Some((now.polls, answer.clone()));
         Some(answer)
     }
 }
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn the_answer_is_that_of_the_asked_wait() {
         const NUMBER: u64 = 1 << 50;
-        let told = |observed: &ObservedWait| {
+        let answer_to = |observed: &ObservedWait| {
             let answer = ask(observed).expect("it was asked before");
             (answer.details, answer.since_ms)
         };
@@ -201,13 +201,16 @@ mod tests {
         describe_in(NUMBER + 1, PollStamp::from_doubled(4), || panic!("another waiter was asked"));
         describe(NUMBER, 2, "1 sender is alive");
         for _ in 0..2 {
-            assert_eq!(told(&observed(NUMBER, 0, 2)), (Some("1 sender is alive".to_owned()), 10));
+            assert_eq!(
+                answer_to(&observed(NUMBER, 0, 2)),
+                (Some("1 sender is alive".to_owned()), 10)
+            );
         }
         assert!(ask(&observed(NUMBER, 0, 3)).is_none(), "it was polled since: another wait");
 
         // The waiter has answered, and then started another wait, which gave no details.
         describe(NUMBER, 4, "1 sender is alive");
-        assert_eq!(told(&observed(NUMBER, 0, 5)), (None, 50));
+        assert_eq!(answer_to(&observed(NUMBER, 0, 5)), (None, 50));
 
         // The thread has left its `block_on`, and calls it again. The number is the same.
         let thread = NUMBER + 2;
@@ -215,7 +218,7 @@ mod tests {
         describe(thread, 2, "1 sender is alive");
         assert!(ask(&observed(thread, 2, 2)).is_none(), "another block_on");
         describe(thread, 3, "no sender is alive");
-        assert_eq!(told(&observed(thread, 2, 3)), (Some("no sender is alive".to_owned()), 20));
+        assert_eq!(answer_to(&observed(thread, 2, 3)), (Some("no sender is alive".to_owned()), 20));
 
         for number in 1..=2 * MAX_QUESTIONS as u64 {
             assert!(ask(&observed(NUMBER + 2 + number, 0, 1)).is_none());
