@@ -36,7 +36,7 @@ impl Driver {
         expected_per_s: f64,
         scratch: &Path,
     ) -> Result<Driven, String> {
-        // A generator whose server hangs would wait for ever.
+        // A generator whose server hangs would wait forever.
         let mut command = Command::new("timeout");
         command.arg((seconds.ceil() + 60.0).to_string()).arg(self.program());
         match self {

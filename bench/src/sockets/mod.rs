@@ -54,7 +54,7 @@ impl Service {
 
 /// A peer with sockets.
 pub trait Sockets: Peer {
-    /// Accepts connections and spawns a task for each, for ever. `listener` is
+    /// Accepts connections and spawns a task for each, forever. `listener` is
     /// non-blocking; [`Service::BusyEcho`] is [`Service::Echo`] here.
     fn accept_loop(
         listener: TcpListener,

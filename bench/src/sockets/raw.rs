@@ -13,7 +13,7 @@ use super::{BUFFER, Service, hello};
 /// The key of the listener. Keys of connections count from zero.
 const LISTENER: u64 = u64::MAX;
 
-/// Serves for ever.
+/// Serves forever.
 pub fn serve(listener: TcpListener, service: Service) {
     let epoll = epoll::create(CreateFlags::CLOEXEC).expect("there is an epoll");
     let watch = |fd: &dyn AsFd, number| {

@@ -176,9 +176,9 @@ fn a_killed_host_resets_its_connections_and_frees_its_ports() {
 }
 
 /// A stream that writes to its peer when it is dropped.
-struct LastWords(TcpStream, Option<std::net::SocketAddr>);
+struct WritesOnDrop(TcpStream, Option<std::net::SocketAddr>);
 
-impl Drop for LastWords {
+impl Drop for WritesOnDrop {
     fn drop(&mut self) {
         let _ = self.0.try_write(b"good-bye");
         assert!(self.0.peer_addr().is_err(), "the socket is gone");
@@ -199,7 +199,7 @@ fn destructors_of_a_killed_host_send_nothing() {
         let host = sim.host("server", || async {
             let listener = TcpListener::bind("0.0.0.0:80").await.unwrap();
             let (stream, peer) = listener.accept().await.unwrap();
-            let _kept = LastWords(stream, Some(peer));
+            let _kept = WritesOnDrop(stream, Some(peer));
             sleep(secs(1_000)).await;
         });
         sleep(ms(1)).await;

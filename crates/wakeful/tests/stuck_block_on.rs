@@ -120,7 +120,7 @@ fn ends_of_two(rt: &Runtime) -> [String; 2] {
     })
 }
 
-/// The texts with which those ended that had to wait for ever only after all had fallen quiet.
+/// The texts with which those ended that had to wait forever only after all had fallen quiet.
 fn late_ends_of(rt: &Runtime) -> [String; 3] {
     let of_root = async {
         let task = wakeful::spawn(std::future::pending::<()>());

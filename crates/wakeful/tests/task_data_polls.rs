@@ -12,14 +12,14 @@ mod support {
     pub mod tags;
 }
 use support::tags::Event::{self, End, Enter, Exit, Future};
-use support::tags::{Log, Noted, builders, tagged, tagging};
+use support::tags::{DropLogger, Log, builders, tagged, tagging};
 
 #[test]
 fn each_poll_is_wrapped_and_the_end_comes_once() {
     for (runtime, log) in tagged() {
         let noted = log.clone();
         let task = runtime.spawn(async move {
-            let _dropped_inside = Noted(1, noted);
+            let _dropped_inside = DropLogger(1, noted);
             yield_now().await;
         });
         runtime.block_on(task).unwrap();
@@ -30,7 +30,7 @@ fn each_poll_is_wrapped_and_the_end_comes_once() {
 #[test]
 fn a_closure_is_wrapped() {
     for (runtime, log) in tagged() {
-        let noted = Noted(1, log.clone());
+        let noted = DropLogger(1, log.clone());
         runtime.block_on(runtime.spawn_blocking(move || drop(noted))).unwrap();
         assert_eq!(log.of(1), [Enter, Future, Exit, End, Event::Drop]);
     }
@@ -62,18 +62,18 @@ fn a_panic_an_abort_and_the_shutdown_leave_nothing_entered() {
     for (runtime, log) in tagged() {
         let noted = log.clone();
         let panicked = runtime.spawn(async move {
-            let _noted = Noted(1, noted);
+            let _noted = DropLogger(1, noted);
             yield_now().await;
             resume_unwind(Box::new("planted"));
         });
-        let noted = Noted(2, log.clone());
+        let noted = DropLogger(2, log.clone());
         let (tx, rx) = wakeful::sync::oneshot::channel::<()>();
         let aborted = runtime.spawn(async move {
             let _noted = noted;
             drop(tx);
             may_wait_forever(pending::<()>()).await;
         });
-        let noted = Noted(3, log.clone());
+        let noted = DropLogger(3, log.clone());
         let (told_third, tell_third) = wakeful::sync::oneshot::channel::<()>();
         runtime.spawn(async move {
             let _noted = noted;

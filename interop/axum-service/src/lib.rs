@@ -109,7 +109,7 @@ pub async fn run(
     let server = axum::serve(listener, app(service.clone())).with_graceful_shutdown(shutdown);
     tokio::select! {
         served = async { server.await } => served,
-        () = service.sweep() => unreachable!("it sweeps for ever"),
+        () = service.sweep() => unreachable!("it sweeps forever"),
     }
 }
 

@@ -80,7 +80,7 @@ pub async fn sleeping_with_the_thread(
 
 /// A CPU-bound loop without an await.
 #[inline(never)]
-pub fn digits_of_nothing(until: &AtomicBool) -> u64 {
+pub fn spin_until(until: &AtomicBool) -> u64 {
     let mut sum = 0u64;
     while !until.load(Relaxed) {
         sum = black_box(sum.wrapping_mul(31).wrapping_add(7));
@@ -92,8 +92,8 @@ pub fn digits_of_nothing(until: &AtomicBool) -> u64 {
 pub async fn a_loop_without_an_await(twin: Twin, stop: Arc<AtomicBool>) {
     let task = named("number cruncher", async move {
         match twin {
-            Twin::Buggy => digits_of_nothing(&stop),
-            Twin::Fixed => spawn_blocking(move || digits_of_nothing(&stop)).await.unwrap(),
+            Twin::Buggy => spin_until(&stop),
+            Twin::Fixed => spawn_blocking(move || spin_until(&stop)).await.unwrap(),
         }
     });
     task.await.unwrap();

@@ -89,12 +89,12 @@ pub async fn a_future_that_moves(twin: Twin) -> Vec<u32> {
 }
 
 /// The sender of a hand-written channel. In the buggy twin, its drop does not wake the receiver.
-struct Rung {
+struct BuggySender {
     waker: Arc<StdMutex<Option<Waker>>>,
     twin: Twin,
 }
 
-impl Drop for Rung {
+impl Drop for BuggySender {
     fn drop(&mut self) {
         let waker = self.waker.lock().unwrap().take();
         if self.twin == Twin::Fixed {
@@ -106,7 +106,7 @@ impl Drop for Rung {
 /// A sender is dropped without waking the receiver.
 pub async fn a_sender_dropped_without_waking(twin: Twin) -> Vec<u32> {
     let waker = Arc::new(StdMutex::new(None));
-    let sender = Rung { waker: waker.clone(), twin };
+    let sender = BuggySender { waker: waker.clone(), twin };
     let listens = Arc::new(Notify::new());
     let ready = listens.clone();
     let task = named("listener", async move {

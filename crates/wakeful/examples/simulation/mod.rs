@@ -49,7 +49,7 @@ macro_rules! entries {
 }
 
 entries! {
-    waits::lost_wakeup, 50, "a check, and then `notified()` after the `notify_waiters` that it waits for";
+    waits::lost_wakeup, 50, "a check, then a `notified()` created after the `notify_waiters` it needs";
     waits::stale_waker, 50, "a waker that is kept after the future moved to another task";
     waits::abba, 50, "two locks, taken in two orders";
     waits::futurelock, 50, "a future that is not polled any more keeps its place in the queue of a lock";

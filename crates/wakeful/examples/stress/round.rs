@@ -172,18 +172,18 @@ impl Drop for Guard {
 }
 
 /// A guard whose drop runs code that may panic.
-pub struct Acts<F: FnMut()> {
+pub struct RunsOnDrop<F: FnMut()> {
     act: F,
     _guard: Guard,
 }
 
-impl<F: FnMut()> Acts<F> {
+impl<F: FnMut()> RunsOnDrop<F> {
     pub fn new(guard: Guard, act: F) -> Self {
         Self { act, _guard: guard }
     }
 }
 
-impl<F: FnMut()> Drop for Acts<F> {
+impl<F: FnMut()> Drop for RunsOnDrop<F> {
     fn drop(&mut self) {
         // A second panic during unwinding would abort the process.
         if thread::panicking() { _ = returns(&mut self.act) } else { (self.act)() }

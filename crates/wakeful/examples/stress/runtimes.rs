@@ -12,7 +12,7 @@ use wakeful::task::{AbortHandle, JoinHandle, JoinSet, may_wait_forever, yield_no
 use wakeful::time::{interval, sleep};
 
 use super::rng::TestRng;
-use super::round::{Acts, Drops, Round, WakerStore, quiet_panic, use_handle};
+use super::round::{Drops, Round, RunsOnDrop, WakerStore, quiet_panic, use_handle};
 
 /// The state that tasks and other threads share in a round.
 #[derive(Clone)]
@@ -61,10 +61,10 @@ fn spawn(shared: &Shared, rng: &mut TestRng) -> JoinHandle<()> {
 }
 
 /// Returns a guard whose drop uses the runtime, which may be ending or gone.
-fn destructor(shared: &Shared, rng: &mut TestRng) -> Acts<impl FnMut() + use<>> {
+fn destructor(shared: &Shared, rng: &mut TestRng) -> RunsOnDrop<impl FnMut() + use<>> {
     let (shared, mut rng) = (shared.clone(), rng.branch());
     let choice = rng.below(8);
-    Acts::new(shared.drops.guard(), move || match choice {
+    RunsOnDrop::new(shared.drops.guard(), move || match choice {
         0 => quiet_panic(),
         1 => shared.wakers.wake_all(),
         2 => use_handle(&shared.handle, &mut rng, &shared.drops),

@@ -18,7 +18,7 @@ use super::rng::TestRng;
 use super::round::{Drops, Round, WakerStore, returns, use_handle};
 
 /// The values that a destructor uses.
-struct Last {
+struct LateDestructor {
     rng: TestRng,
     drops: Drops,
     handle: Handle,
@@ -30,7 +30,7 @@ struct Last {
     ran: Arc<AtomicUsize>,
 }
 
-impl Drop for Last {
+impl Drop for LateDestructor {
     fn drop(&mut self) {
         for _ in 0..1 + self.rng.below(4) {
             let choice = self.rng.below(12);
@@ -43,7 +43,7 @@ impl Drop for Last {
     }
 }
 
-impl Last {
+impl LateDestructor {
     fn act(&mut self, choice: usize) {
         let mut cx = Context::from_waker(Waker::noop());
         match choice {
@@ -82,14 +82,14 @@ impl Last {
 thread_local! {
     /// Sets that hold a task which was never polled.
     static SETS: RefCell<Vec<LocalSet>> = const { RefCell::new(Vec::new()) };
-    static FIRST: RefCell<Vec<Last>> = const { RefCell::new(Vec::new()) };
-    static SECOND: RefCell<Vec<Last>> = const { RefCell::new(Vec::new()) };
+    static FIRST: RefCell<Vec<LateDestructor>> = const { RefCell::new(Vec::new()) };
+    static SECOND: RefCell<Vec<LateDestructor>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Fills the thread-locals, and uses wakeful's own before, between or after them. The last one used is destroyed
 /// first.
-fn fill(lasts: [Last; 2], order: usize) {
-    let [first, second] = lasts;
+fn fill(destructors: [LateDestructor; 2], order: usize) {
+    let [first, second] = destructors;
     let touch = |handle: &Handle| {
         handle.block_on(yield_now());
         drop(LocalSet::new());
@@ -123,7 +123,7 @@ pub fn round(round: &mut Round) {
             waits.wait().await;
             drop(guard);
         });
-        let mut last = |rng: &mut TestRng, join: Option<JoinHandle<()>>| Last {
+        let mut destructor = |rng: &mut TestRng, join: Option<JoinHandle<()>>| LateDestructor {
             rng: rng.branch(),
             drops: round.drops.clone(),
             handle: runtime.handle().clone(),
@@ -134,7 +134,8 @@ pub fn round(round: &mut Round) {
             join,
             ran: ran.clone(),
         };
-        let (lasts, order) = ([last(&mut rng, Some(join)), last(&mut rng, None)], rng.below(4));
+        let (destructors, order) =
+            ([destructor(&mut rng, Some(join)), destructor(&mut rng, None)], rng.below(4));
         let (has_set, in_set) = (rng.one_in(2), round.drops.guard());
         let thread = move || {
             if has_set {
@@ -142,7 +143,7 @@ pub fn round(round: &mut Round) {
                 drop(set.spawn_local(async move { drop(in_set) }));
                 SETS.with_borrow_mut(|sets| sets.push(set));
             }
-            fill(lasts, order);
+            fill(destructors, order);
         };
         // A plain thread, or a thread of the runtime's pool, which ends with the runtime.
         match rng.below(3) {

@@ -31,9 +31,7 @@ pub struct Page<'a> {
 
 impl Guide {
     pub fn new() -> Self {
-        println!(
-            "\nA tour of wakeful. Every chapter says what it does, does it, and shows what came of it."
-        );
+        println!("\nA tour of wakeful. Every chapter explains itself, runs, and shows its result.");
         thread::spawn(|| {
             thread::sleep(LIMIT);
             eprintln!("\nchapter {} hangs: this tour takes seconds", CHAPTER.load(Relaxed));
@@ -86,7 +84,7 @@ impl Page<'_> {
     /// Checks a promise, and records it if it is broken.
     pub fn expect(&mut self, holds: bool, promise: &str) {
         if !holds {
-            println!("      ! not so: {promise}");
+            println!("      ! check failed: {promise}");
             self.broken.push(format!("{}: {promise}", self.title));
         }
     }
@@ -102,5 +100,5 @@ pub fn runtime(workers: usize) -> Runtime {
             eprintln!("{report}");
         })
         .build()
-        .expect("the system has threads to give")
+        .expect("threads can be started")
 }

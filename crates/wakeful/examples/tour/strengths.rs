@@ -17,7 +17,7 @@ use crate::guide::{self, Guide, Page};
 pub fn chapters(guide: &mut Guide) {
     guide.chapter(
         "A million idle tasks",
-        "A task is one allocation: state, future and output. A million tasks wait for ever, which
+        "A task is one allocation: state, future and output. A million tasks wait forever, which
          may_wait_forever allows. Then all of them are aborted.",
         million,
     );
@@ -80,7 +80,7 @@ fn orphans(page: &mut Page<'_>) {
         .on_orphan(OrphanPolicy::Abort)
         .on_report(move |noticed| report.send(noticed.clone()).expect("the guide listens"))
         .build()
-        .expect("the system has threads to give");
+        .expect("threads can be started");
 
     // The classic mistake: returns `Pending` without storing the waker.
     let forgetful = async {

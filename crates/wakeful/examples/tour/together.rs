@@ -42,7 +42,7 @@ pub fn chapters(guide: &mut Guide) {
     guide.chapter(
         "A one-shot event",
         "One task computes a value, and another waits for it. If the sender is dropped without sending,
-         the receiver gets an error instead of waiting for ever.",
+         the receiver gets an error instead of waiting forever.",
         |page| {
             let rt = runtime(2);
             let (answer, silence) = rt.block_on(async {

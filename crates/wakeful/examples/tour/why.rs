@@ -49,7 +49,7 @@ fn runtime() -> (Runtime, Receiver<Report>) {
     let hook = move |report: &Report| drop(tx.send(report.clone()));
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(2).enable_all().block_on_name("tour").on_report(hook);
-    (builder.build().expect("the system has threads to give"), rx)
+    (builder.build().expect("threads can be started"), rx)
 }
 
 fn abba(page: &mut Page<'_>) {

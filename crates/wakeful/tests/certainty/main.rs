@@ -74,7 +74,7 @@ fn diagnose_when_quiet(
     })
 }
 
-/// Asserts that each report is suspected, says so, and does not say "for ever".
+/// Asserts that each report is suspected, says so, and does not say "forever".
 #[track_caller]
 fn assert_suspected(reports: &[Report]) {
     for report in reports {
@@ -211,7 +211,7 @@ fn a_suspected_deadlock_ends_no_block_on() {
     }
 }
 
-/// Handles that can abort a task are named, and no task that has one is said to wait for ever.
+/// Handles that can abort a task are named, and no task that has one is said to wait forever.
 #[test]
 fn a_handle_that_is_alive_is_named() {
     for (rt, _told) in runtimes() {

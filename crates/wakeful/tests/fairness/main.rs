@@ -284,7 +284,7 @@ impl<F: Future> Future for PolledWhileWoken<F> {
                 return poll;
             }
         }
-        panic!("it would go on for ever");
+        panic!("it would go on forever");
     }
 }
 

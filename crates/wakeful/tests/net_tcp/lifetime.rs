@@ -91,7 +91,7 @@ fn a_waker_that_was_left_goes_with_the_socket() {
     }
 }
 
-/// A task that waits for a connection for ever is not an orphan: a client may connect.
+/// A task that waits for a connection forever is not an orphan: a client may connect.
 #[test]
 fn waiting_for_the_network_is_no_orphan() {
     for rt in runtimes() {

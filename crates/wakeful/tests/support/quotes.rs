@@ -239,7 +239,7 @@ pub fn shorten(line: &str, as_main: Option<&str>) -> String {
         if as_main == Some(name) {
             let digits = after.find(|it: char| !it.is_ascii_digit()).unwrap_or(after.len());
             let number: usize = after[..digits].parse().expect("a line has a number");
-            short += &format!("src/main.rs:{}", number - opening_of(name));
+            short += &format!("src/main.rs:{}", number - header_lines(name));
             rest = &after[digits..];
         } else {
             short += &format!("{name}.rs:");
@@ -250,7 +250,7 @@ pub fn shorten(line: &str, as_main: Option<&str>) -> String {
 }
 
 /// Returns the number of lines before the code of an example.
-fn opening_of(example: &str) -> usize {
+fn header_lines(example: &str) -> usize {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
     let text = fs::read_to_string(folder.join(format!("{example}.rs"))).expect("it is an example");
     text.lines().take_while(|line| line.starts_with("//") || line.is_empty()).count()

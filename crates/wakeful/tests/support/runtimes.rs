@@ -37,8 +37,7 @@ impl<R> Deref for TestRuntime<R> {
 pub fn watch(name: &'static str, builder: &mut Builder) -> TestRuntime {
     bound_this_binary();
     let reports = Reports::new();
-    let runtime =
-        builder.on_report(reports.hook()).build().expect("the system has threads to give");
+    let runtime = builder.on_report(reports.hook()).build().expect("threads can be started");
     TestRuntime { name, runtime, reports }
 }
 

@@ -102,9 +102,9 @@ pub fn tagged() -> Vec<(Runtime, Log)> {
 }
 
 /// A value that logs an event when it is dropped.
-pub struct Noted(pub usize, pub Log);
+pub struct DropLogger(pub usize, pub Log);
 
-impl Drop for Noted {
+impl Drop for DropLogger {
     fn drop(&mut self) {
         self.1.add(self.0, Event::Future);
     }

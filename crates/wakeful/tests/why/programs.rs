@@ -1,7 +1,7 @@
 //! Programs whose reports docs/WHY.md quotes and that are not in the gallery.
 //!
 //! Each runs in a process of its own. Its first report of the wanted kind is printed, and ends the process. So a
-//! program may wait for ever.
+//! program may wait forever.
 
 use std::future::Future;
 use std::process::{Command, Output, exit};
@@ -32,7 +32,7 @@ pub fn multi_thread(kind: Kind) -> Runtime {
 
 fn build(kind: Kind, builder: &mut Builder) -> Runtime {
     builder.enable_all().on_report(move |report| print_if(kind, report));
-    builder.build().expect("the system has threads to give")
+    builder.build().expect("threads can be started")
 }
 
 /// Prints a report of this kind, and ends the process.

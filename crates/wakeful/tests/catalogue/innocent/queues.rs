@@ -219,7 +219,7 @@ async fn many_ends_of_file() {
 
 /// A task that is meant to wait until the runtime ends says so.
 async fn a_task_for_ever() {
-    named("for ever", may_wait_forever(std::future::pending::<()>()));
+    named("forever", may_wait_forever(std::future::pending::<()>()));
     sleep(LONG).await;
 }
 
