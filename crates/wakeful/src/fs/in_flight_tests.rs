@@ -117,7 +117,7 @@ impl Operation for Late {
 /// checked for a shutdown earlier. Catches an operation that no thread completes: the ring, the
 /// file and the runtime would leak.
 #[test]
-fn an_operation_that_begins_after_shutdown_background_is_completed() {
+fn operation_started_after_shutdown_background_completes() {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let ((begin, begun), (go, going)) = (mpsc::channel(), mpsc::channel());
     let ((alive, ended), (kept, tasks_dropped)) = (mpsc::channel(), mpsc::channel::<()>());

@@ -131,7 +131,7 @@ impl<S: StreamIo> PollEvented<S> {
         let space = unsafe { buf.unfilled_mut() };
         let count = ready!(self.poll_read(cx, room, |io| recv(io, space)))?;
         if count == 0 && buf.remaining() > 0 {
-            self.registration().count_end(FutileKind::StreamRead, None);
+            self.registration().count_eof(FutileKind::StreamRead, None);
         }
         // SAFETY: the kernel filled the first `count` unfilled bytes.
         unsafe { buf.assume_init(count) };
@@ -184,7 +184,7 @@ impl<S: StreamIo> PollEvented<S> {
         let len = space.len();
         let registration = self.registration();
         match registration.try_io(OpSource::Library, Readiness::READ, || recv(io, space)) {
-            Ok(0) if len > 0 => registration.return_end(FutileKind::StreamTryRead, Some(site)),
+            Ok(0) if len > 0 => registration.return_eof(FutileKind::StreamTryRead, Some(site)),
             received => received,
         }
     }

@@ -153,7 +153,7 @@ impl UnhandledPanic {
     }
 
     /// Reads the environment variable once per process. Prints a warning if its value is invalid.
-    fn of_environment() -> Self {
+    fn from_env() -> Self {
         static POLICY: OnceLock<UnhandledPanic> = OnceLock::new();
         let policy = POLICY.get_or_init(|| {
             let Some(text) = std::env::var_os("WAKEFUL_ON_PANIC") else { return Self::Ignore };
@@ -173,7 +173,7 @@ impl UnhandledPanic {
 /// The policy of one runtime.
 pub(super) struct PanicPolicy {
     behavior: UnhandledPanic,
-    is_of_environment: bool,
+    is_from_env: bool,
 }
 
 /// The action to take on a panic that no code observes.
@@ -191,15 +191,15 @@ pub(super) enum AfterUnobserved<'a> {
 impl PanicPolicy {
     /// Creates the policy from the builder's setting, or else from the environment variable.
     pub(super) fn new(behavior: Option<UnhandledPanic>) -> Self {
-        let is_of_environment = behavior.is_none();
-        let behavior = behavior.unwrap_or_else(UnhandledPanic::of_environment);
-        Self { behavior, is_of_environment }
+        let is_from_env = behavior.is_none();
+        let behavior = behavior.unwrap_or_else(UnhandledPanic::from_env);
+        Self { behavior, is_from_env }
     }
 
     /// Describes the reaction to an unobserved panic and its setting, if there is more than a
     /// report.
     pub(super) fn text(&self) -> Option<&'static str> {
-        Some(match (&self.behavior, self.is_of_environment) {
+        Some(match (&self.behavior, self.is_from_env) {
             (UnhandledPanic::Ignore | UnhandledPanic::ShutdownRuntime, _) => return None,
             (UnhandledPanic::ShutdownIfUnobserved, true) => {
                 "shut the runtime down (WAKEFUL_ON_PANIC=shutdown)"
@@ -275,8 +275,7 @@ mod tests {
             of_builder(UnhandledPanic::AbortIfUnobserved),
             Some("abort the process (UnhandledPanic::AbortIfUnobserved)")
         );
-        let of_environment =
-            PanicPolicy { behavior: UnhandledPanic::AbortIfUnobserved, is_of_environment: true };
-        assert_eq!(of_environment.text(), Some("abort the process (WAKEFUL_ON_PANIC=abort)"));
+        let policy = PanicPolicy { behavior: UnhandledPanic::AbortIfUnobserved, is_from_env: true };
+        assert_eq!(policy.text(), Some("abort the process (WAKEFUL_ON_PANIC=abort)"));
     }
 }

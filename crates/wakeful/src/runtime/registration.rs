@@ -32,7 +32,7 @@ pub(crate) struct Registration {
     /// The descriptor, or the number of a simulated socket.
     fd: RawFd,
     /// Set once a read has returned the end of the data.
-    has_ended: AtomicBool,
+    has_reached_eof: AtomicBool,
     /// Where the descriptor was registered, for diagnostics.
     site: &'static Location<'static>,
     /// Keeps the runtime's drivers alive.
@@ -99,7 +99,7 @@ impl Registration {
             registered,
             origin: ReadinessOrigin::Poller(poller),
             fd,
-            has_ended: AtomicBool::new(false),
+            has_reached_eof: AtomicBool::new(false),
             site,
             _runtime: runtime,
         })
@@ -119,7 +119,7 @@ impl Registration {
             registered,
             fd: socket.number(),
             origin: ReadinessOrigin::Simulation(socket),
-            has_ended: AtomicBool::new(false),
+            has_reached_eof: AtomicBool::new(false),
             site,
             _runtime: runtime_ref_with_io(),
         }
@@ -161,9 +161,9 @@ impl Registration {
 
     /// Counts a read that returns the end of the data again.
     #[cold]
-    pub(crate) fn count_end(&self, kind: FutileKind, site: Option<&'static Location<'static>>) {
+    pub(crate) fn count_eof(&self, kind: FutileKind, site: Option<&'static Location<'static>>) {
         // Relaxed: at worst the count is off by one.
-        if self.has_ended.swap(true, Relaxed) {
+        if self.has_reached_eof.swap(true, Relaxed) {
             futile::count(kind, self.fd as u64, site);
         }
     }
@@ -171,12 +171,12 @@ impl Registration {
     /// Counts that a read returns the end of the data again, and returns that.
     #[cold]
     #[inline(never)]
-    pub(crate) fn return_end(
+    pub(crate) fn return_eof(
         &self,
         kind: FutileKind,
         site: Option<&'static Location<'static>>,
     ) -> io::Result<usize> {
-        self.count_end(kind, site);
+        self.count_eof(kind, site);
         Ok(0)
     }
 

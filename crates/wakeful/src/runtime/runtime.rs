@@ -279,7 +279,7 @@ impl Runtime {
     /// ```
     pub fn shutdown_timeout(mut self, duration: Duration) {
         // A caller that passes zero expects that closures may still be running.
-        let at_limit = if duration.is_zero() { AtLimit::Leave } else { AtLimit::Describe };
+        let at_limit = if duration.is_zero() { AtLimit::Ignore } else { AtLimit::Describe };
         let ended = self.shut_down(Some(duration), at_limit);
         let shared = &self.handle.shared;
         if let Some(late) = ended.late
@@ -345,7 +345,7 @@ impl Runtime {
     }
 
     fn shut_down_now(&mut self) {
-        self.shut_down(Some(Duration::ZERO), AtLimit::Leave);
+        self.shut_down(Some(Duration::ZERO), AtLimit::Ignore);
     }
 
     fn shut_down(&mut self, limit: Option<Duration>, at_limit: AtLimit) -> ShutdownEnd {
@@ -372,8 +372,8 @@ impl Runtime {
             wait.report_never_polled();
         }
         let end = match at_limit {
-            AtLimit::Leave => ShutdownEnd::default(),
-            AtLimit::Describe => ShutdownEnd { waited: wait.waited(), late: wait.left_alive() },
+            AtLimit::Ignore => ShutdownEnd::default(),
+            AtLimit::Describe => ShutdownEnd { waited: wait.waited(), late: wait.slow_shutdown() },
         };
         test_limit::end(&shared);
         end
@@ -386,7 +386,7 @@ impl Runtime {
     /// If the shutdown reaches the limit.
     #[track_caller]
     fn shut_down_within(&mut self, limit: &TestLimit) {
-        self.shut_down(Some(limit.shutdown_limit()), AtLimit::Leave);
+        self.shut_down(Some(limit.shutdown_limit()), AtLimit::Ignore);
         limit.check_shutdown(&self.handle.shared);
     }
 }
@@ -411,7 +411,7 @@ impl Drop for Runtime {
         let shared = self.handle.shared.clone();
         match &shared.test_limit {
             Some(limit) => self.shut_down_within(limit),
-            None => _ = self.shut_down(None, AtLimit::Leave),
+            None => _ = self.shut_down(None, AtLimit::Ignore),
         }
     }
 }

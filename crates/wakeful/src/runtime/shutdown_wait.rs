@@ -21,7 +21,7 @@ const STACK_TIME: Duration = Duration::from_millis(500);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AtLimit {
     /// None: the shutdown is not meant to wait, or its caller reports what is wrong.
-    Leave,
+    Ignore,
     /// Describe what is still alive.
     Describe,
 }
@@ -55,7 +55,7 @@ impl<'a> ShutdownWait<'a> {
         let report_at = after.and_then(|after| since.checked_add(after));
         let report_at = report_at.filter(|at| deadline.is_none_or(|deadline| *at < deadline));
         let capture_at = match at_limit {
-            AtLimit::Leave => None,
+            AtLimit::Ignore => None,
             // The capture uses at most half of the time.
             AtLimit::Describe => deadline
                 .filter(|deadline| *deadline - since >= 2 * STACK_TIME)
@@ -106,7 +106,7 @@ impl<'a> ShutdownWait<'a> {
 
     /// Captures the stacks that the text shows, as far as time permits.
     fn capture_stacks(&mut self) {
-        for id in self.late_ids().take(MAX_LISTED_THREADS) {
+        for id in self.late_thread_ids().take(MAX_LISTED_THREADS) {
             if self.deadline.is_some_and(|deadline| real_time::now() >= deadline) {
                 return;
             }
@@ -115,7 +115,7 @@ impl<'a> ShutdownWait<'a> {
     }
 
     /// Returns what is still alive after the shutdown reached its limit, or `None` if nothing is.
-    pub(super) fn left_alive(&self) -> Option<SlowShutdown> {
+    pub(super) fn slow_shutdown(&self) -> Option<SlowShutdown> {
         let slow = self.is_incomplete.then(|| self.describe(true))?;
         (!slow.tasks().is_empty() || !slow.threads().is_empty()).then_some(slow)
     }
@@ -133,7 +133,7 @@ impl<'a> ShutdownWait<'a> {
     }
 
     /// Returns the other threads of the runtime.
-    fn late_ids(&self) -> impl Iterator<Item = i32> + use<> {
+    fn late_thread_ids(&self) -> impl Iterator<Item = i32> + use<> {
         let own = current_tid();
         let threads = thread_registry::threads_of(self.shared.config().address());
         threads.into_iter().filter(move |thread| *thread != own)
@@ -160,7 +160,7 @@ impl<'a> ShutdownWait<'a> {
             let call = system_call::current(id).map(|call| call.to_string());
             LateThread { id, name, call, stack }
         };
-        self.late_ids().enumerate().map(late_thread).collect()
+        self.late_thread_ids().enumerate().map(late_thread).collect()
     }
 
     /// Reports tasks that were dropped before their first poll.

@@ -61,7 +61,7 @@ impl TaskHooks {
     ///
     /// `poll_watch` is the calling thread's, if it holds a core.
     pub(crate) fn call_on_spawn(&self, task: &Runnable, poll_watch: Option<&PollWatch>) {
-        if (self.attach.is_some() || self.on_spawn.is_some()) && task.is_new() {
+        if (self.attach.is_some() || self.on_spawn.is_some()) && task.was_never_polled() {
             let _outside = poll_watch.map(OutsidePoll::new);
             self.call_attach(task);
             if let Some(hook) = &self.on_spawn {

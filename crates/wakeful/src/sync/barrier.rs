@@ -175,7 +175,8 @@ impl Barrier {
         });
         if let Arrival::Leader = arrival {
             // BARRIER-2.
-            self.waiters.grant_while(Grant::All, |round, asked| *asked != round.generation);
+            self.waiters
+                .grant_while(Grant::All, |round, generation| *generation != round.generation);
         }
         arrival
     }

@@ -180,7 +180,7 @@ impl Runnable {
     pub(super) fn attach(&self, data: Arc<dyn TaskData>) {
         // SAFETY: the entry keeps the cell alive.
         let header = unsafe { NonNull::new_unchecked(self.cell()).as_ref() };
-        debug_assert!(header.is_new() && header.attached().is_none());
+        debug_assert!(header.was_never_polled() && header.attached().is_none());
         // SAFETY: nothing was attached before.
         let inner = unsafe { header.vtable.plain() };
         let vtable = Vtable { poll, cancel, take_output, drop_output, ..*inner };

@@ -75,7 +75,7 @@ pub(super) fn is_watched() -> bool {
 }
 
 /// Returns whether the end of a task must be passed to its scheduler.
-pub(super) fn is_passed_on() -> bool {
+pub(super) fn is_scheduler_notified() -> bool {
     WATCHED.load(Relaxed) >= ONE_WATCH
 }
 

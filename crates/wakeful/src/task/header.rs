@@ -116,7 +116,7 @@ impl Header {
     /// Returns whether the task was never polled.
     ///
     /// Checks the whole word, because a poll count that wraps leaves a carry in the upper half.
-    pub(crate) fn is_new(&self) -> bool {
+    pub(crate) fn was_never_polled(&self) -> bool {
         self.counts.load(Relaxed) <= SPARE_WAKER
     }
 

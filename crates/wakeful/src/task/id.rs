@@ -45,17 +45,17 @@ const BLOCK: u64 = 64;
 #[derive(Clone, Debug)]
 pub(crate) enum IdSource {
     Process,
-    Own(Arc<OwnIds>),
+    PerRuntime(Arc<RuntimeIds>),
 }
 
 /// A runtime's own sequence of ids, which other sequences also contain.
 #[derive(Debug)]
-pub(crate) struct OwnIds(AtomicU64);
+pub(crate) struct RuntimeIds(AtomicU64);
 
-/// The number of live [`OwnIds`].
+/// The number of live [`RuntimeIds`].
 static OWN_SEQUENCES: AtomicUsize = AtomicUsize::new(0);
 
-impl Drop for OwnIds {
+impl Drop for RuntimeIds {
     fn drop(&mut self) {
         OWN_SEQUENCES.fetch_sub(1, Release);
     }
@@ -70,16 +70,16 @@ pub(crate) fn are_unique() -> bool {
 
 impl IdSource {
     /// Creates a source with its own sequence, starting at 1.
-    pub(crate) fn own() -> Self {
+    pub(crate) fn per_runtime() -> Self {
         OWN_SEQUENCES.fetch_add(1, Relaxed);
-        IdSource::Own(Arc::new(OwnIds(AtomicU64::new(1))))
+        IdSource::PerRuntime(Arc::new(RuntimeIds(AtomicU64::new(1))))
     }
 
     fn block(&self) -> u64 {
         static PROCESS: AtomicU64 = AtomicU64::new(1);
         match self {
             IdSource::Process => PROCESS.fetch_add(BLOCK, Relaxed),
-            IdSource::Own(ids) => ids.0.fetch_add(BLOCK, Relaxed),
+            IdSource::PerRuntime(ids) => ids.0.fetch_add(BLOCK, Relaxed),
         }
     }
 }
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn blocks_of_one_source_never_overlap() {
-        let source = IdSource::own();
+        let source = IdSource::per_runtime();
         assert!(!super::are_unique(), "another runtime could draw the same ids");
         let (mut a, mut b) = (IdBlock::default(), IdBlock::default());
         let drawn: BTreeSet<u64> =

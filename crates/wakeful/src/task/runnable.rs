@@ -53,9 +53,9 @@ impl Runnable {
     }
 
     /// Returns whether the task was never polled.
-    pub(crate) fn is_new(&self) -> bool {
+    pub(crate) fn was_never_polled(&self) -> bool {
         // SAFETY: the entry keeps the cell alive.
-        unsafe { self.0.as_ref() }.is_new()
+        unsafe { self.0.as_ref() }.was_never_polled()
     }
 
     /// Returns the description of the task that hooks receive.
@@ -291,7 +291,7 @@ unsafe fn finish(cell: NonNull<Header>) {
         // SAFETY: RUNNING keeps the cell, and the cell its chunk and its scheduler (ARENA-3).
         unsafe {
             ended::record(header, arena::poll_time_of(cell, header.id.get()));
-            if ended::is_passed_on() {
+            if ended::is_scheduler_notified() {
                 header.chunk.as_ref().scheduler.as_ref().terminated(header);
             }
         }

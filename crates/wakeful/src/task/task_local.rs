@@ -217,7 +217,7 @@ impl<T: 'static> LocalKey<T> {
             }
             Err(_) => Err(EnterError::Borrowed),
         });
-        swapped.unwrap_or(Err(EnterError::ThreadEnding))?;
+        swapped.unwrap_or(Err(EnterError::ThreadExiting))?;
         Ok(ScopeGuard { key: self, outer: value })
     }
 }
@@ -289,7 +289,7 @@ enum EnterError {
     /// The caller is inside `with` of the same key.
     Borrowed,
     /// The thread is exiting and has dropped its slot.
-    ThreadEnding,
+    ThreadExiting,
 }
 
 impl EnterError {
@@ -299,7 +299,7 @@ impl EnterError {
             EnterError::Borrowed => {
                 panic!("cannot enter a task-local scope while the task-local storage is borrowed")
             }
-            EnterError::ThreadEnding => {
+            EnterError::ThreadExiting => {
                 panic!(
                     "cannot enter a task-local scope during or after destruction of the underlying thread-local"
                 )

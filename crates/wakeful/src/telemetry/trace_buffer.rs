@@ -76,7 +76,7 @@ pub(crate) struct TracePart {
 impl Entry {
     /// Describes the wake-up of a task, or its spawn if it was never polled.
     pub(crate) fn woken(task: &Runnable, at: Duration) -> Self {
-        let event = if task.is_new() { Event::Spawn } else { Event::Wake };
+        let event = if task.was_never_polled() { Event::Spawn } else { Event::Wake };
         let (_, task) = task.cell_and_id();
         Self { event, at, took: Duration::ZERO, task, spawned_at: None }
     }

@@ -109,14 +109,14 @@ fn lock() -> MutexGuard<'static, HashMap<u64, Question>> {
 
 /// Returns whether any question is open, for this task or another.
 #[inline]
-pub(crate) fn is_asked() -> bool {
+pub(crate) fn has_open_question() -> bool {
     ASKED.load(Relaxed)
 }
 
 /// Stores details of the wait that the current task just recorded, if the scanner asked for them.
 #[inline]
 pub(crate) fn describe_wait(details: impl FnOnce() -> String) {
-    if is_asked() {
+    if has_open_question() {
         describe_slow(details);
     }
 }

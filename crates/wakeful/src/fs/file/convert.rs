@@ -88,7 +88,7 @@ impl File {
                     Ok(std) => return std,
                     // A future with an operation was leaked, so no waker fires when the operation
                     // ends.
-                    Err(not_yet) => file = not_yet,
+                    Err(busy_file) => file = busy_file,
                 }
                 yield_now().await;
             }
@@ -115,11 +115,11 @@ impl File {
     /// ```
     #[allow(clippy::result_large_err, reason = "the caller has one already")]
     pub fn try_into_std(self) -> Result<StdFile, Self> {
-        let Self { descriptor, queue, cursor, max_buf_size, has_ended, site } = self;
+        let Self { descriptor, queue, cursor, max_buf_size, has_reached_eof, site } = self;
         match Arc::try_unwrap(descriptor) {
             Ok(descriptor) => Ok(descriptor.into_std()),
             Err(descriptor) => {
-                Err(Self { descriptor, queue, cursor, max_buf_size, has_ended, site })
+                Err(Self { descriptor, queue, cursor, max_buf_size, has_reached_eof, site })
             }
         }
     }

@@ -78,7 +78,7 @@ pub struct File {
     cursor: Mutex<CursorState>,
     max_buf_size: usize,
     /// Whether a read has returned the end of the file.
-    has_ended: bool,
+    has_reached_eof: bool,
     /// Where the file was opened, for reports of what a task waits for.
     site: &'static Location<'static>,
 }
@@ -265,7 +265,7 @@ impl File {
             queue: WriteQueue::new(),
             cursor: Mutex::default(),
             max_buf_size: DEFAULT_MAX_BUF_SIZE,
-            has_ended: false,
+            has_reached_eof: false,
             site,
         }
     }

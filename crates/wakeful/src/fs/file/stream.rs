@@ -54,8 +54,8 @@ impl File {
 
     /// Counts a repeated return of the end of the file.
     #[cold]
-    fn count_end(&mut self) {
-        if std::mem::replace(&mut self.has_ended, true) {
+    fn count_eof(&mut self) {
+        if std::mem::replace(&mut self.has_reached_eof, true) {
             let address = std::ptr::from_ref(&*self.descriptor).addr() as u64;
             futile::count(FutileKind::FileRead, address, None);
         }
@@ -180,7 +180,7 @@ impl AsyncRead for File {
             if may_inline && this.read_inline(dst)? {
                 progress.made_progress();
                 if dst.remaining() == room {
-                    this.count_end();
+                    this.count_eof();
                 }
                 return Poll::Ready(Ok(()));
             }
@@ -199,7 +199,7 @@ impl AsyncRead for File {
         cursor.start += count;
         progress.made_progress();
         if is_end {
-            this.count_end();
+            this.count_eof();
         }
         Poll::Ready(Ok(()))
     }

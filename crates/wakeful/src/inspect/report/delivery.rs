@@ -94,7 +94,7 @@ impl Settings {
     }
 
     /// Reads the environment variable once per process. Prints a message if its value is invalid.
-    fn of_environment() -> Self {
+    fn from_env() -> Self {
         static SETTINGS: OnceLock<Settings> = OnceLock::new();
         *SETTINGS.get_or_init(|| {
             let Some(text) = std::env::var_os("WAKEFUL_REPORT") else { return Self::default() };
@@ -121,7 +121,7 @@ impl Delivery {
     /// Uses the settings of the builder. Where the builder sets none, the environment variable
     /// decides.
     pub(crate) fn new(filter: Option<ReportFilter>, format: Option<ReportFormat>) -> Self {
-        let environment = Settings::of_environment();
+        let environment = Settings::from_env();
         Self {
             filter: filter.or(environment.filter).unwrap_or_default(),
             format: format.or(environment.format).unwrap_or_default(),

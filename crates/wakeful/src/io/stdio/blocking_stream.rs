@@ -33,7 +33,7 @@ pub(super) struct BlockingStream {
     /// Whether bytes were written since the last flush.
     needs_flush: bool,
     /// Whether the end of the data was returned.
-    has_ended: bool,
+    has_reached_eof: bool,
     name: &'static str,
     kind: WaitKind,
     /// The caller of `stdin`, `stdout` or `stderr`.
@@ -83,7 +83,7 @@ impl BlockingStream {
             consumed: 0,
             in_flight: None,
             needs_flush: false,
-            has_ended: false,
+            has_reached_eof: false,
             name,
             kind,
             site,
@@ -157,7 +157,7 @@ impl BlockingStream {
         ready!(self.poll_job(cx))?;
         // An empty buffer is the end of the data.
         let unread = &self.buf[self.consumed..];
-        if unread.is_empty() && std::mem::replace(&mut self.has_ended, true) {
+        if unread.is_empty() && std::mem::replace(&mut self.has_reached_eof, true) {
             futile::count(FutileKind::StdinRead, 0, None);
         }
         let count = unread.len().min(out.remaining());

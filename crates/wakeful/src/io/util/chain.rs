@@ -146,10 +146,10 @@ where
     ) -> Poll<io::Result<()>> {
         let me = self.project();
         if !*me.is_first_done {
-            let room = buf.remaining();
+            let remaining = buf.remaining();
             ready!(me.first.poll_read(cx, buf))?;
             // If `buf` is full, reading nothing does not mean end of file.
-            if buf.remaining() < room || room == 0 {
+            if buf.remaining() < remaining || remaining == 0 {
                 return Poll::Ready(Ok(()));
             }
             *me.is_first_done = true;

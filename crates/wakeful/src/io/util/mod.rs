@@ -58,9 +58,9 @@ const BUFFER_SIZE: usize = 8 * 1024;
 
 /// Repeats a poll that fails with `Interrupted`.
 #[inline]
-fn retry_interrupted<T>(mut ask: impl FnMut() -> Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+fn retry_interrupted<T>(mut poll: impl FnMut() -> Poll<io::Result<T>>) -> Poll<io::Result<T>> {
     loop {
-        match ask() {
+        match poll() {
             Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
             answer => return answer,
         }

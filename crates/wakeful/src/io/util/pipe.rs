@@ -46,7 +46,7 @@ struct Buffer {
     /// Whether an end is closed. Buffered bytes can still be read.
     is_closed: bool,
     /// Whether the end of the data was returned.
-    has_ended: bool,
+    has_reached_eof: bool,
 }
 
 // A panic leaves the bytes and the flag consistent. At worst a waker stays registered.
@@ -66,7 +66,7 @@ impl Pipe {
             buffer: Mutex::new(Buffer {
                 bytes: VecDeque::new(),
                 is_closed: false,
-                has_ended: false,
+                has_reached_eof: false,
             }),
             reader: AtomicWaker::new(),
             writer: AtomicWaker::new(),
@@ -88,15 +88,15 @@ impl Pipe {
         if moved > 0 {
             self.writer.take().wake();
         } else if buf.remaining() > 0 {
-            self.count_end();
+            self.count_eof();
         }
         Poll::Ready(Ok(()))
     }
 
     /// Counts a repeated return of the end of the data.
     #[cold]
-    fn count_end(&self) {
-        if std::mem::replace(&mut self.buffer.lock().has_ended, true) {
+    fn count_eof(&self) {
+        if std::mem::replace(&mut self.buffer.lock().has_reached_eof, true) {
             futile::count(FutileKind::MemoryRead, std::ptr::from_ref(self).addr() as u64, None);
         }
     }

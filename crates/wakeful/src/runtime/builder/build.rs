@@ -223,7 +223,7 @@ impl Builder {
         let clock = Clock::new(self.start_paused);
         let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
         if self.shuffle {
-            Environment::new(clock, IdSource::own(), seed, NextTask::Shuffled)
+            Environment::new(clock, IdSource::per_runtime(), seed, NextTask::Shuffled)
         } else {
             Environment::new(clock, IdSource::Process, seed, NextTask::InOrder)
         }

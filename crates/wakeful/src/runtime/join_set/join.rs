@@ -250,8 +250,8 @@ impl<T: 'static> JoinSet<T> {
 
     /// Counts another call at `site` that finds the set empty.
     #[cold]
-    fn count_end(&mut self, site: &'static Location<'static>) {
-        if std::mem::replace(&mut self.has_ended, true) {
+    fn count_empty_result(&mut self, site: &'static Location<'static>) {
+        if std::mem::replace(&mut self.has_returned_none, true) {
             futile::count(FutileKind::JoinNext, std::ptr::from_ref(self).addr() as u64, Some(site));
         }
     }
@@ -306,7 +306,7 @@ impl<T: 'static> JoinNextWithId<'_, T> {
         site: &'static Location<'static>,
     ) -> Poll<Option<Ended<T>>> {
         if set.is_empty() {
-            set.count_end(site);
+            set.count_empty_result(site);
             return Poll::Ready(None);
         }
         let polled = set.poll_ended(cx);

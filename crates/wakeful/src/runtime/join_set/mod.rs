@@ -41,7 +41,7 @@ use std::fmt;
 pub struct JoinSet<T> {
     slots: Slots<T>,
     /// Set once `join_next` has returned `None`.
-    has_ended: bool,
+    has_returned_none: bool,
 }
 
 impl<T> JoinSet<T> {
@@ -56,7 +56,7 @@ impl<T> JoinSet<T> {
     /// assert!(set.is_empty());
     /// ```
     pub fn new() -> Self {
-        Self { slots: Slots::new(), has_ended: false }
+        Self { slots: Slots::new(), has_returned_none: false }
     }
 
     /// Returns the number of tasks in the set.

@@ -37,7 +37,7 @@ pub(crate) struct CurrentCore {
     pub(crate) woken_until: Cell<u32>,
     /// The number of tasks that overtook others in this round. Their polls are added to the round's
     /// limit, because that limit is derived from the tasks that they overtook.
-    pub(crate) overtakers: Cell<u32>,
+    pub(crate) overtaking_polls: Cell<u32>,
     /// When the round started. `None` until the first task is polled or the clock is read.
     pub(crate) round_started: Cell<Option<ClockNs>>,
     /// Whether the `block_on` future was polled in this round, so that the round's time includes
@@ -64,7 +64,7 @@ impl CurrentCore {
             empty_steps: Cell::new(0),
             yielded: Cell::new(0),
             woken_until: Cell::new(0),
-            overtakers: Cell::new(0),
+            overtaking_polls: Cell::new(0),
             round_started: Cell::new(None),
             block_on_polled: Cell::new(false),
             expected_step: Cell::new(0),
@@ -85,7 +85,7 @@ impl CurrentCore {
 
     /// Returns the number of steps of this round, including steps for overtaking tasks.
     pub(crate) fn round_steps(&self) -> u32 {
-        self.thread.round_limit.get() + self.overtakers.get()
+        self.thread.round_limit.get() + self.overtaking_polls.get()
     }
 
     /// Returns whether the loop must do more than poll a task.
@@ -152,9 +152,9 @@ impl CurrentCore {
     pub(crate) fn requeue_first(&self, count: usize) {
         let mut queue = self.queue.borrow_mut();
         queue.rotate_left(count);
-        let overtakers = (queue.len() - count) as u32;
-        self.woken_until.set(self.steps().wrapping_add(overtakers));
-        self.overtakers.set(self.overtakers.get() + overtakers);
+        let overtaking_polls = (queue.len() - count) as u32;
+        self.woken_until.set(self.steps().wrapping_add(overtaking_polls));
+        self.overtaking_polls.set(self.overtaking_polls.get() + overtaking_polls);
         // The marked task may be one of the overtaking tasks.
         self.expect_marked(0);
     }

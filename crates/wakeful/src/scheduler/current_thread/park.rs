@@ -61,9 +61,9 @@ impl CurrentThread {
         }
         self.sleeping.store(true, SeqCst);
         // The paused clock may have been released while no holder was published.
-        let stands = self.auto_advance_target().is_none();
+        let may_park = self.auto_advance_target().is_none();
         let mut events = 0;
-        if stands && self.has_nothing(held) && !self.base.has_fatal_error() {
+        if may_park && self.has_nothing(held) && !self.base.has_fatal_error() {
             self.metrics.mark_asleep(fell_asleep);
             // Not repeated if the thread was woken only for tasks: the future has waited since its
             // own last poll.

@@ -33,11 +33,11 @@ enum Step {
 #[must_use]
 enum TasksRun {
     /// There may be more tasks.
-    Some,
+    MayHaveMore,
     /// There are no more tasks, or the `block_on` future goes first.
-    All,
+    Drained,
     /// There was no task.
-    None,
+    Empty,
 }
 
 impl CurrentThread {
@@ -103,11 +103,11 @@ impl CurrentThread {
                 block_on.update_yielded();
             }
             match self.run_tasks(block_on) {
-                TasksRun::Some => {}
+                TasksRun::MayHaveMore => {}
                 // The future yielded, so tasks that the poller is about to wake go first.
-                TasksRun::None if block_on.is_woken() => _ = self.poll_io_now(),
-                TasksRun::All if block_on.is_woken() => {}
-                TasksRun::All | TasksRun::None => {
+                TasksRun::Empty if block_on.is_woken() => _ = self.poll_io_now(),
+                TasksRun::Drained if block_on.is_woken() => {}
+                TasksRun::Drained | TasksRun::Empty => {
                     if !self.advance_time() {
                         self.park(core_guard, block_on);
                     }
@@ -130,7 +130,7 @@ impl CurrentThread {
     /// Runs tasks until there are none, or the future of `block_on` is due.
     fn run_tasks(&self, block_on: &BlockOnGuard) -> TasksRun {
         let mut any = false;
-        let mut result = TasksRun::Some;
+        let mut result = TasksRun::MayHaveMore;
         let mut spent_ns = 0;
         for _ in 0..self.base.config.event_interval {
             // Checked even without tasks, because the `block_on` future may be woken all the time.
@@ -142,7 +142,7 @@ impl CurrentThread {
             match step {
                 Step::Polled => any = true,
                 Step::Yield => {
-                    result = if any { TasksRun::All } else { TasksRun::None };
+                    result = if any { TasksRun::Drained } else { TasksRun::Empty };
                     break;
                 }
             }
@@ -416,7 +416,7 @@ impl CurrentThread {
                 lasting_ns.map(|lasting_ns| if block_on_polled { lasting_ns } else { u64::MAX })
             };
             self.metrics.record_unsampled_poll(spent_ns, long_poll_ns, observed_ns);
-            let others = polls.saturating_sub(core.overtakers.take());
+            let others = polls.saturating_sub(core.overtaking_polls.take());
             core.learn(if others > 0 { others } else { polls }, spent_ns, &self.base.config);
         }
         polls

@@ -171,7 +171,7 @@ impl World {
             me: me.clone(),
             seed,
             time: WorldTime::new(),
-            ids: IdSource::own(),
+            ids: IdSource::per_runtime(),
             is_supervised,
             allows_observed_panics,
             hooks: OnceLock::new(),

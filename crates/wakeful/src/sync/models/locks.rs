@@ -33,13 +33,13 @@ impl<T> Pending<T> {
     }
 
     /// Returns the result when the other threads are done, and asserts that it was woken.
-    fn got(&mut self, first: Poll<T>) -> T {
+    fn expect_ready(&mut self, first: Poll<T>) -> T {
         match first {
-            Poll::Ready(got) => got,
+            Poll::Ready(output) => output,
             Poll::Pending => {
                 assert_eq!(self.count.wakes(), 1, "it was not woken");
                 match self.poll() {
-                    Poll::Ready(got) => got,
+                    Poll::Ready(output) => output,
                     Poll::Pending => panic!("it waits for what is available"),
                 }
             }
@@ -79,7 +79,7 @@ fn mutex_is_unlocked_while_another_enqueues() {
             holder.join().unwrap();
         } else {
             holder.join().unwrap();
-            assert_eq!(*pending.got(first), 1);
+            assert_eq!(*pending.expect_ready(first), 1);
         }
         assert!(mutex.try_lock().is_ok(), "it is unlocked");
     });
@@ -98,7 +98,7 @@ fn mutex_is_handed_to_cancelled_waiter() {
         start();
         drop(first);
         holder.join().unwrap();
-        *second.got(Poll::Pending) += 1;
+        *second.expect_ready(Poll::Pending) += 1;
         assert!(mutex.try_lock().is_ok(), "it is unlocked");
     });
 }
@@ -145,7 +145,7 @@ fn permit_is_released_while_another_enqueues() {
         let mut pending = Pending::new(acquire(semaphore.clone(), 2));
         let first = pending.poll();
         releaser.join().unwrap();
-        assert_eq!(pending.got(first).num_permits(), 2);
+        assert_eq!(pending.expect_ready(first).num_permits(), 2);
         assert_eq!(semaphore.available_permits(), 2);
     });
 }
@@ -165,7 +165,7 @@ fn first_waiter_is_cancelled_while_permits_are_added() {
         start();
         drop(front);
         adder.join().unwrap();
-        drop(behind.got(Poll::Pending));
+        drop(behind.expect_ready(Poll::Pending));
         assert_eq!(semaphore.available_permits(), 2);
     });
 }
@@ -187,9 +187,13 @@ fn permits_for_many_waiters() {
         let [one, two, three] = &mut pending;
         three.future = Box::pin(std::future::pending());
         adder.join().unwrap();
-        let got = (one.got(Poll::Pending), two.got(Poll::Pending), late.got(first));
+        let acquired = (
+            one.expect_ready(Poll::Pending),
+            two.expect_ready(Poll::Pending),
+            late.expect_ready(first),
+        );
         assert_eq!(semaphore.available_permits(), 0);
-        drop(got);
+        drop(acquired);
         assert_eq!(semaphore.available_permits(), 4);
         // The word agrees: enqueueing checks it.
         drop(Pending::queued(acquire(semaphore.clone(), 5)));
@@ -212,7 +216,10 @@ fn semaphore_is_closed_while_permits_are_released() {
         drop(permit);
         let early = pending.poll().is_ready();
         closer.join().unwrap();
-        assert!(early || pending.got(Poll::Pending).is_err(), "closed before it was polled");
+        assert!(
+            early || pending.expect_ready(Poll::Pending).is_err(),
+            "closed before it was polled"
+        );
         assert_eq!(semaphore.available_permits(), 3);
     });
 }
@@ -234,7 +241,7 @@ fn reader_unlocks_while_writer_enqueues() {
         let _ = first.map(|mut value| *value = 1);
         assert!(reader.join().unwrap() <= usize::from(early));
         if !early {
-            *pending.got(Poll::Pending) = 1;
+            *pending.expect_ready(Poll::Pending) = 1;
         }
         assert_eq!(*lock.try_read().expect("the writer is done"), 1);
     });
@@ -260,7 +267,7 @@ fn writer_downgrades_while_reader_enqueues() {
         let mut pending = Pending::new(lock.clone().read_owned());
         let first = pending.poll();
         assert_eq!(writer.join().unwrap(), 1);
-        assert_eq!(*pending.got(first), 1);
+        assert_eq!(*pending.expect_ready(first), 1);
         assert!(lock.try_write().is_ok(), "it is unlocked");
     });
 }

@@ -387,7 +387,7 @@ impl<T> Chan<T> {
         match self.senders.fetch_sub(1, AcqRel) {
             1 => {}
             _ if is_first => return self.exempt_first(),
-            2 => return self.note_last_but_one(),
+            2 => return self.record_last_but_one(),
             _ => return,
         }
         // If slots are still reserved, their permits were leaked.

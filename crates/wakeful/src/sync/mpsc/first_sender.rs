@@ -38,8 +38,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*, fence};
 
 /// The state of the first sender.
 pub(super) struct FirstSender {
-    /// The position of the tail when the first sender became the only one; otherwise NOT_ALONE.
-    alone_at: AtomicU64,
+    /// The position of the tail when the first sender became the only one; otherwise NOT_SOLE.
+    sole_since: AtomicU64,
     /// The task that created all its clones; 0 if it has none, or is exempt.
     cloned_by: AtomicU64,
     is_exempt: AtomicBool,
@@ -49,18 +49,18 @@ pub(super) struct FirstSender {
 }
 
 /// Not a valid position: positions have fewer bits.
-const NOT_ALONE: u64 = u64::MAX;
+const NOT_SOLE: u64 = u64::MAX;
 
 impl FirstSender {
     pub(super) const fn new() -> Self {
-        let (alone_at, cloned_by) = (AtomicU64::new(NOT_ALONE), AtomicU64::new(0));
+        let (sole_since, cloned_by) = (AtomicU64::new(NOT_SOLE), AtomicU64::new(0));
         let (is_exempt, has_direct_wait) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { alone_at, cloned_by, is_exempt, has_direct_wait }
+        Self { sole_since, cloned_by, is_exempt, has_direct_wait }
     }
 
     /// Returns whether the first sender is the only one left, and may be kept by a task.
-    fn is_alone(&self) -> bool {
-        self.alone_at.load(Relaxed) != NOT_ALONE
+    fn is_sole(&self) -> bool {
+        self.sole_since.load(Relaxed) != NOT_SOLE
     }
 
     /// Returns whether the first sender was cloned, always by the same task.
@@ -79,26 +79,26 @@ impl FirstSender {
 impl<T> Chan<T> {
     /// Records that the current task has cloned the first sender.
     #[inline]
-    pub(super) fn note_clone_of_first(&self) {
+    pub(super) fn record_clone_of_first(&self) {
         let first = &self.first_sender;
         if IS_MODEL || first.is_exempt.load(Relaxed) {
             return;
         }
         let (own, cloner) = (context::current_id(), first.cloned_by.load(Relaxed));
-        if own == 0 || cloner != own || first.is_alone() || self.recv_note_is_set() {
-            self.note_clone_slow(own);
+        if own == 0 || cloner != own || first.is_sole() || self.has_recv_note() {
+            self.record_clone_slow(own);
         }
     }
 
     #[cold]
-    fn note_clone_slow(&self, own: u64) {
+    fn record_clone_slow(&self, own: u64) {
         let first = &self.first_sender;
         let is_other =
             first.cloned_by.compare_exchange(0, own, SeqCst, SeqCst).is_err_and(|by| by != own);
-        if own == 0 || is_other || self.has_sent_alone() {
+        if own == 0 || is_other || self.has_sent_as_sole() {
             return self.exempt_first();
         }
-        first.alone_at.store(NOT_ALONE, Relaxed);
+        first.sole_since.store(NOT_SOLE, Relaxed);
         if let Some(record) = self.send_waiters.record.get() {
             record.recv_stall.clear();
         }
@@ -106,15 +106,15 @@ impl<T> Chan<T> {
 
     /// Records that a sender other than the first was dropped, and one is left.
     #[cold]
-    pub(super) fn note_last_but_one(&self) {
+    pub(super) fn record_last_but_one(&self) {
         if self.first_sender.cloner().is_none() {
             return;
         }
-        self.first_sender.alone_at.store(self.load_tail().position(), Relaxed);
+        self.first_sender.sole_since.store(self.load_tail().position(), Relaxed);
         // A receiver that obtains the record now either reads the position stored above, or is seen here.
         fence(SeqCst);
         if let Some(record) = self.send_waiters.record.get() {
-            self.note_kept(record);
+            self.record_kept_sender(record);
         }
     }
 
@@ -122,16 +122,16 @@ impl<T> Chan<T> {
     ///
     /// `is_direct`: the receiver waits with a waker of its task.
     #[cold]
-    pub(super) fn note_wait_for_first(&self, is_direct: bool) {
+    pub(super) fn record_wait_for_first(&self, is_direct: bool) {
         let (first, record) = (&self.first_sender, self.send_waiters.record.get());
         // Unchanged since the previous wait. The actor that drops the last other sender then finds the record. The
         // receiver obtained the record before a fence, after which it would have seen the first sender alone.
-        let is_noted =
+        let is_recorded =
             first.has_direct_wait.load(Relaxed) == is_direct && (record.is_some() || !is_direct);
-        if is_noted && !first.is_alone() {
+        if is_recorded && !first.is_sole() {
             return;
         }
-        if self.has_sent_alone() {
+        if self.has_sent_as_sole() {
             return self.exempt_first();
         }
         first.has_direct_wait.store(is_direct, SeqCst);
@@ -143,10 +143,10 @@ impl<T> Chan<T> {
         }
         let obtain = || self.send_waiters.with(|list| list.record.obtain());
         let record = record.unwrap_or_else(obtain);
-        // Pairs with the fence of `note_last_but_one`.
+        // Pairs with the fence of `record_last_but_one`.
         fence(SeqCst);
-        if self.first_sender.is_alone() {
-            self.note_kept(record);
+        if self.first_sender.is_sole() {
+            self.record_kept_sender(record);
         }
     }
 
@@ -157,14 +157,14 @@ impl<T> Chan<T> {
             return;
         }
         self.first_sender.cloned_by.store(0, SeqCst);
-        self.first_sender.alone_at.store(NOT_ALONE, Relaxed);
+        self.first_sender.sole_since.store(NOT_SOLE, Relaxed);
         if let Some(record) = self.send_waiters.record.get() {
             record.recv_stall.clear();
         }
     }
 
     /// Writes the note (FIRST-1).
-    fn note_kept(&self, record: &ResourceRecord) {
+    fn record_kept_sender(&self, record: &ResourceRecord) {
         let Some(task) = self.first_sender.cloner() else { return };
         if !self.first_sender.has_direct_wait.load(SeqCst) {
             return;
@@ -176,12 +176,12 @@ impl<T> Chan<T> {
         }
     }
 
-    fn recv_note_is_set(&self) -> bool {
+    fn has_recv_note(&self) -> bool {
         self.send_waiters.record.get().is_some_and(|record| record.recv_stall.is_set())
     }
 
-    fn has_sent_alone(&self) -> bool {
-        let alone_at = self.first_sender.alone_at.load(Relaxed);
-        alone_at != NOT_ALONE && alone_at != self.load_tail().position()
+    fn has_sent_as_sole(&self) -> bool {
+        let sole_since = self.first_sender.sole_since.load(Relaxed);
+        sole_since != NOT_SOLE && sole_since != self.load_tail().position()
     }
 }

@@ -195,7 +195,7 @@ impl<T> Rx<T> {
     #[inline]
     fn record_wait(&self, waker: &Waker, site: &'static Location<'static>) {
         let chan = &*self.chan;
-        let is_rare = describe::is_asked()
+        let is_rare = describe::has_open_question()
             || chan.first_sender.may_be_kept()
             || !chan.last_receiver.is_current();
         if is_rare {
@@ -216,7 +216,7 @@ impl<T> Rx<T> {
             self.chan.publish_receiver();
         }
         if self.chan.first_sender.may_be_kept() {
-            self.chan.note_wait_for_first(context::is_own_waker(waker));
+            self.chan.record_wait_for_first(context::is_own_waker(waker));
         }
         self.record_target(site);
         describe_wait(|| self.chan.describe_to_receiver());

@@ -43,7 +43,7 @@ impl<T> Clone for Tx<T> {
     fn clone(&self) -> Self {
         self.chan.add_sender();
         if self.is_first {
-            self.chan.note_clone_of_first();
+            self.chan.record_clone_of_first();
         }
         Self { chan: self.chan.clone(), is_first: false }
     }

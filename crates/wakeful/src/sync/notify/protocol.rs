@@ -226,7 +226,7 @@ impl Notify {
                 }
             }
             if created_at == CALL {
-                self.note_earlier_call();
+                self.record_earlier_call();
             }
             list.push_back(waiter, created_at, waker);
             Ok(())
@@ -238,7 +238,7 @@ impl Notify {
     ///
     /// A program that calls it more often announces each change, whether tasks wait or not.
     #[cold]
-    fn note_earlier_call(&self) {
+    fn record_earlier_call(&self) {
         if !self.has_reached.load(Relaxed) {
             self.record.obtain().stall.set(Stall { task: 0, count: 1, of: 0, made_at: None });
         }

@@ -151,31 +151,36 @@ impl RawSemaphore {
     /// Records a request for more permits than ever existed, or a new request of the task that made one.
     /// The caller holds the list's lock.
     #[inline]
-    pub(super) fn note_request(&self, requested: usize, record: &ResourceRecord) {
-        let (requested, ever) = (requested as u64, self.ever.load(Relaxed));
-        let noted = record.stall.get();
+    pub(super) fn record_request(&self, requested: usize, record: &ResourceRecord) {
+        let (requested, total_permits) = (requested as u64, self.total_permits.load(Relaxed));
+        let recorded = record.stall.get();
         // A semaphore that never had permits is a gate: tasks wait for its first permits.
-        if noted.is_none() && (requested <= ever || ever == 0) {
+        if recorded.is_none() && (requested <= total_permits || total_permits == 0) {
             return;
         }
         let task = context::current_id();
         // The first such request stays, because the queue is stuck behind it.
-        let is_replaced = noted.is_none_or(|noted| noted.task == task || noted.count <= ever);
-        match requested > ever {
+        let is_replaced = recorded
+            .is_none_or(|recorded| recorded.task == task || recorded.count <= total_permits);
+        match requested > total_permits {
             _ if !is_replaced => {}
-            true => record.stall.set(Stall { task, count: requested, of: ever, made_at: None }),
+            true => {
+                record.stall.set(Stall { task, count: requested, of: total_permits, made_at: None })
+            }
             false => record.stall.clear(),
         }
     }
 
     /// Corrects the note about a request after permits were added.
     #[cold]
-    pub(super) fn update_request_note(&self) {
+    pub(super) fn update_recorded_request(&self) {
         self.waiters.with(|list| {
             let Some(record) = list.record.get() else { return };
-            let (noted, ever) = (record.stall.get(), self.ever.load(Relaxed));
-            match noted {
-                Some(noted) if noted.count > ever => record.stall.set(Stall { of: ever, ..noted }),
+            let (recorded, total_permits) = (record.stall.get(), self.total_permits.load(Relaxed));
+            match recorded {
+                Some(recorded) if recorded.count > total_permits => {
+                    record.stall.set(Stall { of: total_permits, ..recorded })
+                }
                 _ => record.stall.clear(),
             }
         });
@@ -185,7 +190,7 @@ impl RawSemaphore {
 /// Removes the note about a request of this task, whose waiter leaves. The caller holds the list's lock.
 pub(super) fn forget_request(task: u64, record: &RecordCell) {
     if let Some(record) = record.get()
-        && record.stall.get().is_some_and(|noted| noted.task == task)
+        && record.stall.get().is_some_and(|recorded| recorded.task == task)
     {
         record.stall.clear();
     }

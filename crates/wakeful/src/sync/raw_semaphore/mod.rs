@@ -63,7 +63,7 @@ pub(super) struct RawSemaphore {
     owners: PermitOwners,
     /// The initial permits and all permits added since. Only for diagnostics, not part of the protocol,
     /// so models use std's atomic, too.
-    ever: std::sync::atomic::AtomicU64,
+    total_permits: std::sync::atomic::AtomicU64,
 }
 
 type List<'a> = Locked<'a, ListState, Demand>;
@@ -103,7 +103,7 @@ impl RawSemaphore {
                 word: AtomicUsize::new(permits << SHIFT),
                 waiters: Waiters::new(ListState::NEW),
                 owners: PermitOwners::new(),
-                ever: std::sync::atomic::AtomicU64::new(permits as u64),
+                total_permits: std::sync::atomic::AtomicU64::new(permits as u64),
             }
         }
     }
@@ -199,12 +199,12 @@ impl RawSemaphore {
     /// Panics if there would be more than [`MAX`].
     #[track_caller]
     pub(super) fn add(&self, permits: usize) {
-        self.ever.fetch_add(permits as u64, Relaxed);
+        self.total_permits.fetch_add(permits as u64, Relaxed);
         self.release(permits, OwnerIndex::NONE);
         // A request queued before the release has written its note, ordered by the list's lock. A later
         // one has seen the new number, ordered by the word.
         if self.resource_record().is_some_and(|record| record.stall.is_set()) {
-            self.update_request_note();
+            self.update_recorded_request();
         }
     }
 
@@ -298,7 +298,7 @@ mod tests {
     /// An owner holds the first slot but has not yet written its name when a task enqueues itself.
     /// Neither of them acts after that.
     #[test]
-    fn the_scan_learns_of_an_owner_that_wrote_its_name_late() {
+    fn scan_sees_owner_recorded_late() {
         let runtime = Builder::new_current_thread().on_report(|_| {}).build().unwrap();
         runtime.block_on(async {
             let permits = Arc::new(RawSemaphore::new(1));

@@ -65,7 +65,7 @@ impl RawSemaphore {
                 if is_first {
                     self.publish_locked(&state, record);
                 }
-                self.note_request(requested, record);
+                self.record_request(requested, record);
             });
             if available > 0 {
                 record_partial_waiter(list);
