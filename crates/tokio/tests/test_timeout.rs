@@ -47,7 +47,7 @@ fn command(test: &str) -> Command {
     let mut command = Command::new(this);
     command.args(["--ignored", "--exact", &format!("planted::{test}")]);
     command.env_remove("WAKEFUL_TEST_TIMEOUT");
-    // A stack takes long to print: the grace time of a blocked test may end meanwhile.
+    // A stack takes long to print: the grace period of a blocked test may end meanwhile.
     command.env("RUST_BACKTRACE", "0");
     command
 }

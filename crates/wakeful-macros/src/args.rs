@@ -388,7 +388,9 @@ fn timeout(text: &str) -> Result<Duration, String> {
     let seconds = number.parse::<f64>().ok().zip(seconds_per_unit).map(|(n, unit)| n * unit);
     let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     limit.filter(|limit| !limit.is_zero()).ok_or_else(|| {
-        format!("`timeout` must be a time like \"5s\", \"500ms\" or \"2m\", but it is {text:?}.")
+        format!(
+            "`timeout` must be a duration such as \"5s\", \"500ms\" or \"2m\", but it is {text:?}."
+        )
     })
 }
 

@@ -211,7 +211,7 @@ fn a_test_may_have_a_timeout() {
             &format!("timeout = {text:?}"),
             TEST,
             &format!(
-                "`timeout` must be a time like \"5s\", \"500ms\" or \"2m\", but it is {text:?}."
+                "`timeout` must be a duration such as \"5s\", \"500ms\" or \"2m\", but it is {text:?}."
             ),
             &format!("{text:?}"),
         );

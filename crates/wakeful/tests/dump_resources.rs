@@ -377,11 +377,11 @@ fn each_site_says_what_it_is() {
         for (name, expected) in [
             ("JoinHandle", "spawned at"),
             ("any", "awaited at"),
-            ("oneshot::Receiver", "channel made at"),
-            ("sleep", "made at"),
-            ("interval", "made at"),
+            ("oneshot::Receiver", "channel created at"),
+            ("sleep", "created at"),
+            ("interval", "created at"),
             ("by call", "awaited at"),
-            ("by poll", "made at"),
+            ("by poll", "created at"),
         ] {
             assert_eq!(label(name), expected, "{name}: {dump}");
         }
@@ -392,6 +392,6 @@ fn each_site_says_what_it_is() {
         }
         assert!(!dump.to_string().contains(", at "), "each site has a word: {dump}");
         let json = dump.to_json();
-        assert!(json.contains(r#""site_label":"channel made at""#), "{json}");
+        assert!(json.contains(r#""site_label":"channel created at""#), "{json}");
     });
 }

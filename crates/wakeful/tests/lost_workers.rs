@@ -269,7 +269,7 @@ fn a_runtime_whose_workers_never_start_says_so() {
             let task = rt.spawn(async {});
             assert!(executor::block_on(task).unwrap_err().is_cancelled());
             let panic = panic_site(AssertUnwindSafe(|| rt.block_on(async { sleep(MOMENT).await })));
-            let text = "no worker thread of this runtime starts: `on_thread_start` has panicked";
+            let text = "no worker thread of this runtime can start: `on_thread_start` has panicked";
             assert!(panic.message.starts_with(text), "{panic:?}");
             assert_eq!(panic.file, file!());
         });

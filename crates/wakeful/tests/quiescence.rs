@@ -75,12 +75,12 @@ never_end! {
     a_kept_sender: async {
         let (_tx, mut rx) = mpsc::channel::<u32>(1);
         rx.recv().await;
-    }, ["mpsc::Receiver::recv", "channel made at", "quiescence.rs", "1 sender is alive"];
+    }, ["mpsc::Receiver::recv", "channel created at", "quiescence.rs", "1 sender is alive"];
     two_kept_senders: async {
         let (tx, mut rx) = mpsc::unbounded_channel::<u32>();
         let _second = tx.clone();
         rx.recv().await;
-    }, ["channel made at", "2 senders are alive"];
+    }, ["channel created at", "2 senders are alive"];
     a_kept_oneshot: async {
         let (_tx, rx) = oneshot::channel::<u32>();
         drop(rx.await);
@@ -88,11 +88,11 @@ never_end! {
     a_watch_that_never_changes: async {
         let (_tx, mut rx) = watch::channel(1);
         drop(rx.changed().await);
-    }, ["watch::Receiver::changed", "channel made at", "1 sender is alive"];
+    }, ["watch::Receiver::changed", "channel created at", "1 sender is alive"];
     a_silent_broadcast: async {
         let (_tx, mut rx) = broadcast::channel::<u32>(2);
         drop(rx.recv().await);
-    }, ["broadcast::Receiver::recv", "channel made at", "1 sender is alive"];
+    }, ["broadcast::Receiver::recv", "channel created at", "1 sender is alive"];
     a_notify_without_a_notifier: async {
         Notify::new().notified().await;
     }, ["Notify::notified"];
@@ -101,7 +101,7 @@ never_end! {
     }, ["Barrier::wait", "1 of 3 tasks has arrived"];
     more_permits_than_there_are: async {
         drop(Semaphore::new(10).acquire_many(16).await);
-    }, ["Semaphore::acquire", "wants 16 permits, of which 10 are free"];
+    }, ["Semaphore::acquire", "requests 16 permits, of which 10 are free"];
     a_value_that_is_never_set: async {
         SetOnce::<u32>::new().wait().await;
     }, ["SetOnce::wait"];
@@ -115,7 +115,7 @@ never_end! {
         let (tx, _rx) = mpsc::channel::<u32>(4);
         let _held = tx.reserve_many(2).await.unwrap();
         drop(tx.reserve_many(3).await);
-    }, ["mpsc::Sender::send", "a queue of 4, wants 3 of 4 slots, 2 slots are held by permits"];
+    }, ["mpsc::Sender::send", "a queue of 4, requests 3 of 4 slots, 2 slots are held by permits"];
     an_in_memory_pipe: async {
         use wakeful::io::AsyncReadExt;
         let (mut near, _far) = wakeful::io::duplex(8);

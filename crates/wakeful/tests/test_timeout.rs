@@ -147,7 +147,7 @@ fn run(tests: &[&str], environment: &[(&str, &str)]) -> (Output, String) {
     let mut command = Command::new(this);
     command.args(["--ignored", "--exact", "--test-threads=1"]);
     command.args(tests.iter().map(|test| format!("planted::{test}")));
-    // Without stacks: printing one may take longer than the grace time of a blocked test.
+    // Without stacks: printing one may take longer than the grace period of a blocked test.
     command.env("RUST_BACKTRACE", "0");
     command.env_remove("WAKEFUL_TEST_TIMEOUT").envs(environment.iter().copied());
     let output = command.output().unwrap();
@@ -216,7 +216,7 @@ fn blocked_worker_fails_only_its_test() {
 #[test]
 fn closure_that_does_not_end_fails_the_test_in_its_shutdown() {
     let text = failure_of("blocked_closure", &[]);
-    assert!(text.contains("waits for closures of spawn_blocking: 1"), "{text}");
+    assert!(text.contains("waits for spawn_blocking closures: 1"), "{text}");
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn variable_that_is_no_time_fails_each_test() {
         let (output, text) = run(&["z_runs_after_the_others"], &[("WAKEFUL_TEST_TIMEOUT", value)]);
         assert_eq!(output.status.code(), Some(101), "{text}");
         let message =
-            "WAKEFUL_TEST_TIMEOUT must be a time like 30s, 500ms or 2m, or off, but it is";
+            "WAKEFUL_TEST_TIMEOUT must be a duration such as 30s, 500ms or 2m, or off, but it is";
         assert!(text.contains(message), "{text}");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The server accepts connections by hand, as servers with TLS or a limit of their own do. After
 //! Ctrl-C it accepts no more, and waits for the connections that it has. A client that keeps its
-//! connection open between two requests keeps the server from ending. After the grace time the program
+//! connection open between two requests keeps the server from ending. After the grace period the program
 //! shuts the runtime down and prints what it waited for:
 //!
 //! ```sh

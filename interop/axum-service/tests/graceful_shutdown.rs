@@ -14,7 +14,7 @@ mod example;
 
 /// Longer than a server needs to end. Only a hang reaches it.
 const LONG: Duration = Duration::from_secs(240);
-/// The grace time of a server that hangs. Longer than it needs to see the shutdown.
+/// The grace period of a server that hangs. Longer than it needs to see the shutdown.
 const SHORT: Duration = Duration::from_millis(500);
 
 fn runtimes() -> [Runtime; 2] {

@@ -41,7 +41,7 @@ pub(super) fn print_later(shared: &Arc<RuntimeInner>) {
         Some(Ok(after)) => *after,
         Some(Err(text)) => {
             return eprintln!(
-                "wakeful: WAKEFUL_DUMP_AFTER must be a time like 10s, 500ms or 2m, but it is {text:?}"
+                "wakeful: WAKEFUL_DUMP_AFTER must be a duration such as 10s, 500ms or 2m, but it is {text:?}"
             );
         }
     };

@@ -178,7 +178,7 @@ impl WorldHooks for HostTemplate {
             return (FailureKind::Deadlock, text);
         }
         let text = "no task is ready, and there is no timer and no message that could make one \
-                    ready: the simulation can never end. A thread outside of it does not count.";
+                    ready: the simulation can never end. Threads outside the simulation cannot wake it.";
         (FailureKind::Stuck, text.to_owned() + &self.describe_waits(world))
     }
 }

@@ -104,7 +104,7 @@ impl TestLimit {
         let closures = threads.saturating_sub(idle) + queued;
         if shared.is_closing() && closures > 0 {
             text += &format!(
-                "its runtime shuts down, and waits for closures of spawn_blocking: {closures}\n"
+                "its runtime is shutting down and waits for spawn_blocking closures: {closures}\n"
             );
         }
         text += &handle.dump().to_string();
@@ -128,7 +128,7 @@ impl TestLimit {
             text += &format!("    {label:<11} {line}\n");
         }
         text += &format!(
-            "wakeful: the thread of {} blocks, so the test cannot be ended alone. Aborting all tests of \
+            "wakeful: the thread of {} is blocked, so this test cannot be stopped alone. Aborting all tests of \
              this process.\n",
             name_of(shared)
         );
@@ -158,7 +158,9 @@ fn from_environment() -> Option<Result<Duration, Off>> {
         Err(text) if text == "off" => Some(Err(Off)),
         other => {
             let text = other.map_or_else(|text| text, |_| "0".to_owned());
-            panic!("{VARIABLE} must be a time like 30s, 500ms or 2m, or off, but it is {text:?}");
+            panic!(
+                "{VARIABLE} must be a duration such as 30s, 500ms or 2m, or off, but it is {text:?}"
+            );
         }
     }
 }

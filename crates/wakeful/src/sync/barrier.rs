@@ -57,7 +57,7 @@ pub struct Barrier {
     /// The number of tasks in a round; at least 1.
     n: usize,
     waiters: Waiters<Round, u64>,
-    made_at: &'static Location<'static>,
+    created_at: &'static Location<'static>,
     /// For diagnostics. Kept apart from the list, so waits are not linked to the record.
     record: RecordCell,
 }
@@ -98,8 +98,8 @@ impl Barrier {
     #[track_caller]
     pub fn new(n: usize) -> Barrier {
         let waiters = Waiters::new(Round { arrived: 0, generation: 0, is_abandoned: false });
-        let (made_at, record) = (Location::caller(), RecordCell::none());
-        Barrier { n: n.max(1), waiters, made_at, record }
+        let (created_at, record) = (Location::caller(), RecordCell::none());
+        Barrier { n: n.max(1), waiters, created_at, record }
     }
 
     /// Waits until all tasks of the round have arrived.
@@ -166,8 +166,8 @@ impl Barrier {
                 _ if list.is_abandoned => {}
                 true => note.set_count(arrived),
                 false => {
-                    let (of, made_at) = (self.n as u64, Some(self.made_at));
-                    note.set(Stall { task: 0, count: arrived, of, made_at });
+                    let (total, created_at) = (self.n as u64, Some(self.created_at));
+                    note.set(Stall { task: 0, count: arrived, total, created_at });
                 }
             }
             list.push_back(waiter, generation, waker.take());

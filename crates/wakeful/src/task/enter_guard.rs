@@ -47,9 +47,9 @@ pub(crate) fn start_driving(may_block_in_place: bool) -> EnterGuard {
 fn refuse_nested() -> ! {
     if SIMULATING.get() {
         panic!(
-            "`block_on` was called inside a simulation, which runs on this one thread, closures of \
-             `spawn_blocking` included: nothing could run meanwhile. Await the future in a task \
-             instead."
+            "`block_on` was called inside a simulation, which runs everything on this thread, \
+             including closures of `spawn_blocking`. Nothing else could run until it returned. \
+             Await the future in a task instead."
         );
     }
     panic!(
@@ -92,9 +92,9 @@ pub(crate) fn check_may_block() {
     if is_driving() {
         if SIMULATING.get() {
             panic!(
-                "a function that blocks its thread was called inside a simulation, which runs on this \
-                 one thread, closures of `spawn_blocking` included: nothing could run meanwhile. Use \
-                 the asynchronous counterpart in a task instead."
+                "a function that blocks its thread was called inside a simulation, which runs \
+                 everything on this thread, including closures of `spawn_blocking`. Nothing else \
+                 could run until it returned. Use the asynchronous counterpart in a task instead."
             );
         }
         panic!(

@@ -256,7 +256,7 @@ impl WaitKind {
             WaitKind::Signal => "a signal",
             WaitKind::Stdin => "standard input",
             WaitKind::Stdout => "a write to standard output or error",
-            WaitKind::BlockOn => "a block_on that it has called",
+            WaitKind::BlockOn => "a nested block_on",
             WaitKind::PoolThread => "a thread of the blocking pool",
         }
     }
@@ -267,9 +267,9 @@ impl WaitKind {
     pub(crate) fn site_label(self, target: WaitTarget, of_resource: bool) -> &'static str {
         match (self, target) {
             (WaitKind::Join, WaitTarget::Task(_)) => "spawned at",
-            (WaitKind::OneshotRecv, _) => "channel made at",
-            (WaitKind::Sleep | WaitKind::Timeout, _) => "made at",
-            _ if of_resource => "made at",
+            (WaitKind::OneshotRecv, _) => "channel created at",
+            (WaitKind::Sleep | WaitKind::Timeout, _) => "created at",
+            _ if of_resource => "created at",
             _ => "awaited at",
         }
     }

@@ -312,7 +312,7 @@ pub fn bugs() -> Vec<Bug> {
             .reports("stalled", Suspected)
             .says("\"collector\" waits for a message, and seems to keep the only sender alive itself")
             .says("mpsc::Receiver::recv at @waits")
-            .says("made        at @made"),
+            .says("created     at @made"),
         bug!(a_sender_kept_over_join)
             .reports("stuck_block_on", super::PROVEN)
             .says("\"worker\"")
@@ -380,7 +380,7 @@ pub fn bugs() -> Vec<Bug> {
             .reports("stalled", Suspected)
             .says("\"crawler\" waits for a message, and seems to keep the only sender alive itself")
             .says("mpsc::Receiver::recv at @waits")
-            .says("made        at @made"),
+            .says("created     at @made"),
         bug!(a_sink_that_is_joined)
             .reports("stuck_block_on", super::PROVEN)
             .says("\"sink\"")
@@ -389,7 +389,7 @@ pub fn bugs() -> Vec<Bug> {
             .says("\"sink\" waits for a message")
             .says("\"manager\", which seems to keep the only sender alive")
             .says("mpsc::Receiver::recv at @waits")
-            .says("made        at @made"),
+            .says("created     at @made"),
         bug!(a_ring_that_was_open)
             .reports("deadlock", Suspected)
             .says("\"a\"")
@@ -402,7 +402,7 @@ pub fn bugs() -> Vec<Bug> {
             .reports("stalled", Suspected)
             .says("\"producer\" waits for capacity in a channel of 2, from which no task has received")
             .says("mpsc::Sender::send at @sends")
-            .says("made        at @made"),
+            .says("created     at @made"),
         bug!(a_lock_over_recv)
             .reports("stuck_block_on", super::PROVEN)
             .says("\"worker\"")

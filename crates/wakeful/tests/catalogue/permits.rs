@@ -216,14 +216,14 @@ pub fn bugs() -> Vec<Bug> {
         bug!(more_than_there_is)
             .reports("stuck_block_on", super::PROVEN)
             .says("Semaphore::acquire at @wants")
-            .says("wants 16 permits, of which 10 are free")
+            .says("requests 16 permits, of which 10 are free")
             .in_a_service()
             .reports("stalled", Suspected)
-            .says("\"upload\" wants 16 permits of a semaphore that never had more than 10")
+            .says("\"upload\" requests 16 permits of a semaphore that never had more than 10")
             .says("Semaphore::acquire at @wants"),
         bug!(too_much_with_a_limit)
             .reports("stalled", Suspected)
-            .says("\"large\" wants 5 permits of a semaphore that never had more than 4")
+            .says("\"large\" requests 5 permits of a semaphore that never had more than 4")
             .says("Semaphore::acquire at @wants")
             .says("ends if: the time-out at @wants")
             .passes(),
@@ -274,7 +274,7 @@ pub fn bugs() -> Vec<Bug> {
             .reports("stalled", Suspected)
             .says("3 of 4 tasks have arrived at a barrier")
             .says("Barrier::wait at @waits")
-            .says("made        at @made")
+            .says("created     at @made")
             .says("2 other tasks wait"),
         bug!(a_cell_that_reads_itself)
             .reports("deadlock", Suspected)

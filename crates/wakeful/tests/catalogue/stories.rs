@@ -329,7 +329,7 @@ pub fn bugs() -> Vec<Bug> {
             .says("\"client\" acquired a mutex and has released nothing for 3.")
             .says("acquired    at @has")
             .says("for a value (oneshot::Receiver)")
-            .says("channel made at @waits"),
+            .says("channel created at @waits"),
         bug!(a_permit_held_for_long)
             .reports("slow_holder", Suspected)
             .says("\"slow\"")

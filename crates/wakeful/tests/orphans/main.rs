@@ -130,7 +130,7 @@ fn the_report_says_which_moment_the_task_last_waited_for() {
     assert_eq!(what, "a timer (sleep or interval)");
     assert_eq!((site.file(), site.line()), (file!(), line));
     assert_eq!(orphan.last_waited_until(), Some(Duration::from_millis(1_250)));
-    let text = format!("{what}, 1.25s after the runtime started, made at {site}");
+    let text = format!("{what}, 1.25s after the runtime started, created at {site}");
     assert!(orphan.to_string().contains(&text), "{orphan}");
 
     rt.spawn(pending::<()>());

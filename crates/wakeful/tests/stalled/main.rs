@@ -147,7 +147,7 @@ fn a_barrier_with_too_few_tasks() {
         assert_eq!(found.others(), 2, "{found}");
         assert!(found.to_string().contains("2 other tasks wait at the barrier"), "{found}");
         assert!(clock == Clock::Hasty || found.waited() == 9 * SECOND, "{found}");
-        assert!(is_at(found.made_at(), made) && found.exits().is_empty(), "{found}");
+        assert!(is_at(found.created_at(), made) && found.exits().is_empty(), "{found}");
         assert!(found.to_string().contains("3 of 4 tasks have arrived at a barrier"), "{found}");
         assert_eq!(Report::Stalled(found).certainty(), Certainty::Suspected);
         arrive(&barrier, "late").await.unwrap();
@@ -224,7 +224,7 @@ fn more_permits_than_there_ever_were() {
         let found = clock.only().await;
         assert_eq!((found.kind(), found.amounts()), ("Semaphore::acquire", Some((16, 10))));
         assert_eq!((found.others(), found.task().name()), (2, Some("large")), "{found}");
-        let text = "wants 16 permits of a semaphore that never had more than 10\n";
+        let text = "requests 16 permits of a semaphore that never had more than 10\n";
         assert!(found.to_string().contains(text), "{found}");
         budget.add_permits(6);
         large.await.unwrap();

@@ -32,7 +32,7 @@ fn a_sender_that_is_kept_by_its_receiver() {
             ("mpsc::Receiver::recv", vec!["collect"])
         );
         let made = include_str!("senders.rs").lines().position(|line| line.ends_with("// made"));
-        assert!(is_at(found.made_at(), made.unwrap() as u32 + 1), "{found}");
+        assert!(is_at(found.created_at(), made.unwrap() as u32 + 1), "{found}");
         assert!(found.kept_by().is_none() && found.others() == 0, "{found}");
         task.abort();
         assert_eq!(collect(false).await, 3, "the twin ends");

@@ -253,8 +253,8 @@ impl WaitDump {
     /// | --- | --- |
     /// | `"awaited at"` | the call whose future is awaited, for example of `lock` |
     /// | `"spawned at"` | where the joined task was spawned: a `JoinHandle` does not know where it is awaited |
-    /// | `"made at"` | where the timer, socket or stream was made, for the same reason |
-    /// | `"channel made at"` | where the channel of a `oneshot::Receiver` was made |
+    /// | `"created at"` | where the timer, socket or stream was created, for the same reason |
+    /// | `"channel created at"` | where the channel of a `oneshot::Receiver` was created |
     ///
     /// # Examples
     ///

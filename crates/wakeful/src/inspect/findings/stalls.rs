@@ -122,7 +122,7 @@ impl StallCandidate {
             _ => None,
         };
         let is_stalled = match wait.kind {
-            WaitKind::Semaphore => stall.task == task.id && stall.count > stall.of,
+            WaitKind::Semaphore => stall.task == task.id && stall.count > stall.total,
             WaitKind::MpscSend => receiver.is_none_or(|receiver| receiver.task == task.id),
             _ => true,
         };
@@ -161,27 +161,27 @@ impl StallCandidate {
 
     /// Returns why the wait may never end, or `None` if another task may still end it.
     pub(super) fn cause(&self, tasks: &Tasks<'_>) -> Option<StallCause> {
-        let Stall { task, count, of, made_at } = self.stall;
+        let Stall { task, count, total, created_at } = self.stall;
         let cause = match self.wait.wait {
             // Simulated runtimes share ids, so an id may belong to another task.
             _ if !id::are_unique() => return None,
-            WaitKind::Barrier => StallCause::Barrier { arrived: count, of, made_at },
-            WaitKind::Semaphore => StallCause::Permits { wanted: count, ever: of },
+            WaitKind::Barrier => StallCause::Barrier { arrived: count, of: total, created_at },
+            WaitKind::Semaphore => StallCause::Permits { wanted: count, ever: total },
             WaitKind::Notified => StallCause::LostNotification,
             WaitKind::MpscSend => match self.receiver {
                 Some(Owner { site: received_at, .. }) => {
-                    StallCause::OwnReceiver { capacity: of, made_at, received_at }
+                    StallCause::OwnReceiver { capacity: total, created_at, received_at }
                 }
-                None => StallCause::NeverReceived { capacity: of, made_at },
+                None => StallCause::NeverReceived { capacity: total, created_at },
             },
             // The sender may have been moved to that child.
             _ if tasks.has_other_child(task, self.wait.task.id) => return None,
-            _ if task == self.wait.task.id => StallCause::KeptSender { by: None, made_at },
+            _ if task == self.wait.task.id => StallCause::KeptSender { by: None, created_at },
             _ => {
                 let keeper = tasks.find(task)?;
                 let by = Some(keeper.info().clone());
                 waits_only_for(&keeper, self.wait.task.id)
-                    .then_some(StallCause::KeptSender { by, made_at })?
+                    .then_some(StallCause::KeptSender { by, created_at })?
             }
         };
         Some(cause)

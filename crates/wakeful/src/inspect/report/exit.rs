@@ -142,7 +142,7 @@ impl fmt::Display for Exit {
         };
         let (kind, site) = (wait.kind, wait.site);
         if let Some(remaining) = self.remaining {
-            let what = if kind == WaitKind::Timeout { "time-out at" } else { "timer made at" };
+            let what = if kind == WaitKind::Timeout { "time-out at" } else { "timer created at" };
             return write!(f, "the {what} {site}, in {}", Short(remaining));
         }
         match wait.target.target() {

@@ -222,7 +222,7 @@ impl fmt::Display for FutileLoop {
                     f,
                     "polled the same Sleep {count} times in {duration} after its deadline"
                 )?;
-                "made"
+                "created"
             }
             _ => {
                 writeln!(

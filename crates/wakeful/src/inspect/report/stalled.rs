@@ -16,7 +16,7 @@ use std::time::Duration;
 /// | a task that waits | is reported if |
 /// | --- | --- |
 /// | at a [`Barrier`](crate::sync::Barrier) | not all tasks of the round have arrived |
-/// | for permits of a [`Semaphore`](crate::sync::Semaphore) | it wants more than the semaphore ever had |
+/// | for permits of a [`Semaphore`](crate::sync::Semaphore) | it requests more than the semaphore ever had |
 /// | for a message of an [`mpsc`](crate::sync::mpsc) channel | the only sender left is the first one, and it seems to be kept by the task itself, or by a task that awaits the end of this task |
 /// | for capacity of an `mpsc` channel | it received from the channel last, or no task ever did |
 /// | for a [`Notify`](crate::sync::Notify) | `notify_waiters` was called once, before the wait, when no task waited |
@@ -83,20 +83,20 @@ pub(crate) struct StalledWait {
 #[derive(Clone, Debug)]
 pub(crate) enum StallCause {
     /// Tasks are missing at a barrier.
-    Barrier { arrived: u64, of: u64, made_at: Option<&'static Location<'static>> },
+    Barrier { arrived: u64, of: u64, created_at: Option<&'static Location<'static>> },
     /// More permits are wanted than the semaphore ever had.
     Permits { wanted: u64, ever: u64 },
     /// The only sender is kept by the waiting task, or by the task `by`, which joins the waiting
     /// task.
-    KeptSender { by: Option<TaskInfo>, made_at: Option<&'static Location<'static>> },
+    KeptSender { by: Option<TaskInfo>, created_at: Option<&'static Location<'static>> },
     /// The channel is full, and the waiting task received from it last.
     OwnReceiver {
         capacity: u64,
-        made_at: Option<&'static Location<'static>>,
+        created_at: Option<&'static Location<'static>>,
         received_at: Option<&'static Location<'static>>,
     },
     /// The channel is full, and no task ever received from it.
-    NeverReceived { capacity: u64, made_at: Option<&'static Location<'static>> },
+    NeverReceived { capacity: u64, created_at: Option<&'static Location<'static>> },
     /// `notify_waiters` was called once, before the wait began.
     LostNotification,
 }
@@ -145,13 +145,13 @@ impl Stalled {
         }
     }
 
-    /// Returns where the barrier or channel was made.
-    pub fn made_at(&self) -> Option<&'static Location<'static>> {
+    /// Returns where the barrier or channel was created.
+    pub fn created_at(&self) -> Option<&'static Location<'static>> {
         match self.cause {
-            StallCause::Barrier { made_at, .. }
-            | StallCause::KeptSender { made_at, .. }
-            | StallCause::OwnReceiver { made_at, .. }
-            | StallCause::NeverReceived { made_at, .. } => made_at,
+            StallCause::Barrier { created_at, .. }
+            | StallCause::KeptSender { created_at, .. }
+            | StallCause::OwnReceiver { created_at, .. }
+            | StallCause::NeverReceived { created_at, .. } => created_at,
             StallCause::Permits { .. } | StallCause::LostNotification => None,
         }
     }
@@ -190,7 +190,7 @@ impl Stalled {
             StallCause::Permits { wanted, ever } => {
                 write!(
                     f,
-                    "{task} wants {wanted} permits of a semaphore that never had more than {ever}"
+                    "{task} requests {wanted} permits of a semaphore that never had more than {ever}"
                 )
             }
             StallCause::KeptSender { by: None, .. } => {
@@ -220,8 +220,8 @@ impl Stalled {
 
     /// Writes where the resource was made, and what else is known about it.
     fn write_resource(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(made_at) = self.made_at() {
-            field(f, "    ", "made", format_args!("at {made_at}"))?;
+        if let Some(created_at) = self.created_at() {
+            field(f, "    ", "created", format_args!("at {created_at}"))?;
         }
         if let StallCause::OwnReceiver { received_at: Some(at), .. } = self.cause {
             field(f, "    ", "received", format_args!("at {at}"))?;
@@ -299,7 +299,7 @@ impl Content for Stalled {
     fn sites(&self) -> Vec<ReportSite<'_>> {
         let site = |what, at| ReportSite { what, task: &self.task, at };
         let mut sites = vec![site("waits", self.site)];
-        sites.extend(self.made_at().map(|at| site("made", at)));
+        sites.extend(self.created_at().map(|at| site("created", at)));
         if let StallCause::OwnReceiver { received_at: Some(at), .. } = self.cause {
             sites.push(site("received", at));
         }

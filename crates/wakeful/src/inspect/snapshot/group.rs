@@ -68,7 +68,7 @@ pub struct SpawnGroup {
 /// time::advance(Duration::from_secs(2)).await;
 /// let snapshot = inspect::snapshot();
 /// let wait = &snapshot.runtimes()[0].groups()[0].waits()[0];
-/// assert_eq!((wait.kind(), wait.site_label(), wait.count()), ("sleep", "made at", 3));
+/// assert_eq!((wait.kind(), wait.site_label(), wait.count()), ("sleep", "created at", 3));
 /// assert_eq!(wait.waited(1.0), Duration::from_secs(2));
 /// # }
 /// ```

@@ -196,7 +196,7 @@ pub(super) fn finish_text(
             let error = not_text.utf8_error();
             let mut bytes = not_text.into_bytes();
             bytes.truncate(old_len);
-            *text = String::from_utf8(bytes).expect("it came out of a String");
+            *text = String::from_utf8(bytes).expect("the bytes came from a String");
             end.and(Err(io::Error::new(io::ErrorKind::InvalidData, error)))
         }
     }

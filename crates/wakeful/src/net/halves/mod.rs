@@ -12,6 +12,8 @@ macro_rules! halves {
     ($stream:ident, $addr:ty, $setup:literal) => {
         #[doc = concat!("Borrowed read half of a [`", stringify!($stream), "`].")]
         ///
+        #[doc = concat!("Created by [`split`](", stringify!($stream), "::split).")]
+        ///
         /// # Examples
         ///
         /// `client` and `server` are the two ends of a connection:
@@ -33,7 +35,6 @@ macro_rules! halves {
         /// # Ok(())
         /// # }
         /// ```
-        #[doc = concat!("Created by [`split`](", stringify!($stream), "::split).")]
         #[derive(Debug)]
         pub struct ReadHalf<'a>(&'a $stream);
 

@@ -175,7 +175,7 @@ impl MultiThread {
         self.lose_thread(token);
         if is_last_to_fail {
             self.base.fail_block_ons(format!(
-                "no worker thread of this runtime starts: `on_thread_start` has panicked \
+                "no worker thread of this runtime can start: `on_thread_start` has panicked \
                  {MAX_FAILED_STARTS} times in a row on each of its workers ({}). The panics were \
                  printed by those threads. Tasks of this runtime are cancelled.",
                 self.workers.len()

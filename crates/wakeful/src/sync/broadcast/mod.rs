@@ -72,7 +72,7 @@ struct Shared<T> {
     senders: AtomicUsize,
     weak_senders: AtomicUsize,
     /// The location where the channel was created.
-    made_at: &'static Location<'static>,
+    created_at: &'static Location<'static>,
 }
 
 /// The end of the ring.
@@ -95,14 +95,14 @@ impl<T> Shared<T> {
             receivers: WaitCounter::new(0),
             senders: AtomicUsize::new(1),
             weak_senders: AtomicUsize::new(0),
-            made_at: Location::caller(),
+            created_at: Location::caller(),
         }
     }
 
     /// Describes the channel in the report of a receiver that waits forever.
     fn describe(&self) -> String {
         let senders = self.senders.load(Relaxed);
-        format!("channel made at {}, {}", self.made_at, senders_alive(senders))
+        format!("channel created at {}, {}", self.created_at, senders_alive(senders))
     }
 
     fn position(&self) -> u64 {

@@ -277,8 +277,8 @@ impl<T> Chan<T> {
                 record.update_owner(self.last_receiver.get());
                 self.publish_reserved_locked(record);
                 if !record.stall.is_set() {
-                    let (of, made_at) = (self.limit, Some(self.made_at));
-                    record.stall.set(Stall { task: 0, count: 0, of, made_at });
+                    let (total, created_at) = (self.limit, Some(self.created_at));
+                    record.stall.set(Stall { task: 0, count: 0, total, created_at });
                 }
             });
             self.grant_locked(queue, &mut batch);

@@ -119,7 +119,7 @@ pub(super) struct Chan<T> {
     /// The receiver's block when it was dropped.
     final_block: AtomicPtr<Block<T>>,
     /// The location where the channel was created. Never written.
-    pub(super) made_at: &'static Location<'static>,
+    pub(super) created_at: &'static Location<'static>,
 }
 
 // SAFETY: values are moved in and out by the owner of their slot (BLOCK-1), MPSC-4 guards the
@@ -184,7 +184,7 @@ impl<T> Chan<T> {
             closed_waiters: Waiters::new(()),
             barriers: Barriers::detect(),
             final_block: AtomicPtr::new(ptr::null_mut()),
-            made_at: Location::caller(),
+            created_at: Location::caller(),
         };
         if IS_MODEL {
             // Otherwise loom may overlook a later SeqCst store.
@@ -266,7 +266,7 @@ impl<T> Chan<T> {
     fn take_waker(&self) -> Option<Waker> {
         // SAFETY: MPSC-4: the caller cleared PARKED.
         let waker = self.waker.with_mut(|value| unsafe { (*value).take() });
-        debug_assert!(waker.is_some(), "MPSC-4: PARKED says that there is a waker");
+        debug_assert!(waker.is_some(), "MPSC-4: PARKED is set, so the cell holds a waker");
         waker
     }
 
@@ -401,22 +401,25 @@ impl<T> Chan<T> {
 
     /// Describes the channel in the report of a receiver that waits forever.
     pub(super) fn describe_to_receiver(&self) -> String {
-        format!("channel made at {}, {}", self.made_at, senders_alive(self.senders()))
+        format!("channel created at {}, {}", self.created_at, senders_alive(self.senders()))
     }
 
     /// Describes the channel in the report of a sender that waits forever for `slots`.
     pub(super) fn describe_to_sender(&self, slots: u64) -> String {
         let held = self.held_permits.load(Relaxed);
-        let wants = match slots {
+        let request = match slots {
             1 => String::new(),
-            _ => format!(", wants {slots} of {} slots", self.limit),
+            _ => format!(", requests {slots} of {} slots", self.limit),
         };
         let permits = match held {
             0 => String::new(),
             1 => ", 1 slot is held by a permit".to_owned(),
             _ => format!(", {held} slots are held by permits"),
         };
-        format!("channel made at {}, a queue of {}{wants}{permits}", self.made_at, self.limit)
+        format!(
+            "channel created at {}, a queue of {}{request}{permits}",
+            self.created_at, self.limit
+        )
     }
 
     pub(super) fn weak_senders(&self) -> &AtomicUsize {

@@ -169,7 +169,12 @@ impl<T> Chan<T> {
         if !self.first_sender.has_direct_wait.load(SeqCst) {
             return;
         }
-        record.recv_stall.set(Stall { task, count: 0, of: 0, made_at: Some(self.made_at) });
+        record.recv_stall.set(Stall {
+            task,
+            count: 0,
+            total: 0,
+            created_at: Some(self.created_at),
+        });
         let is_direct = || self.first_sender.has_direct_wait.load(SeqCst);
         if !self.has_one_sender() || self.first_sender.cloner().is_none() || !is_direct() {
             record.recv_stall.clear();

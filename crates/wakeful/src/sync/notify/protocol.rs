@@ -240,7 +240,7 @@ impl Notify {
     #[cold]
     fn record_earlier_call(&self) {
         if !self.has_reached.load(Relaxed) {
-            self.record.obtain().stall.set(Stall { task: 0, count: 1, of: 0, made_at: None });
+            self.record.obtain().stall.set(Stall { task: 0, count: 1, total: 0, created_at: None });
         }
     }
 

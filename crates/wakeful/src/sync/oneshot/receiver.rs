@@ -192,7 +192,7 @@ impl<T> Future for Receiver<T> {
             && end.register(cx.waker()) == RegisterOutcome::Registered
         {
             wait::record_wait(WaitKind::OneshotRecv, end.shared(), site);
-            describe_wait(|| format!("channel made at {site}, its sender is alive"));
+            describe_wait(|| format!("channel created at {site}, its sender is alive"));
             return Poll::Pending;
         }
         progress.made_progress();

@@ -136,15 +136,15 @@ impl RawSemaphore {
             Some((front.task == own, front.requested, front.missing, front.site))
         });
         let plural = if requested == 1 { "" } else { "s" };
-        let wants = format!("wants {requested} permit{plural}");
+        let request = format!("requests {requested} permit{plural}");
         match ahead {
             Some((true, requested, missing, _)) => {
-                format!("{wants}, of which {} are free", requested - missing)
+                format!("{request}, of which {} are free", requested - missing)
             }
             Some((false, ahead, _, site)) => {
-                format!("{wants}, behind a request for {ahead} at {site}")
+                format!("{request}, behind a request for {ahead} at {site}")
             }
-            None => wants,
+            None => request,
         }
     }
 
@@ -164,9 +164,12 @@ impl RawSemaphore {
             .is_none_or(|recorded| recorded.task == task || recorded.count <= total_permits);
         match requested > total_permits {
             _ if !is_replaced => {}
-            true => {
-                record.stall.set(Stall { task, count: requested, of: total_permits, made_at: None })
-            }
+            true => record.stall.set(Stall {
+                task,
+                count: requested,
+                total: total_permits,
+                created_at: None,
+            }),
             false => record.stall.clear(),
         }
     }
@@ -179,7 +182,7 @@ impl RawSemaphore {
             let (recorded, total_permits) = (record.stall.get(), self.total_permits.load(Relaxed));
             match recorded {
                 Some(recorded) if recorded.count > total_permits => {
-                    record.stall.set(Stall { of: total_permits, ..recorded })
+                    record.stall.set(Stall { total: total_permits, ..recorded })
                 }
                 _ => record.stall.clear(),
             }

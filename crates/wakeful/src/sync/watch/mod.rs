@@ -72,7 +72,7 @@ struct Shared<T> {
     receivers: WaitCounter<Zero>,
     senders: AtomicUsize,
     /// The location where the channel was created.
-    made_at: &'static Location<'static>,
+    created_at: &'static Location<'static>,
 }
 
 impl<T> Shared<T> {
@@ -86,7 +86,7 @@ impl<T> Shared<T> {
     /// Describes the channel in the report of a receiver that waits forever.
     fn describe(&self) -> String {
         let senders = self.senders.load(Relaxed);
-        format!("channel made at {}, {}", self.made_at, senders_alive(senders))
+        format!("channel created at {}, {}", self.created_at, senders_alive(senders))
     }
 }
 
@@ -120,7 +120,7 @@ pub fn channel<T>(init: T) -> (Sender<T>, Receiver<T>) {
         version: WaitCounter::new(0),
         receivers: WaitCounter::new(0),
         senders: AtomicUsize::new(1),
-        made_at: Location::caller(),
+        created_at: Location::caller(),
     });
     let receiver = Receiver::new(shared.clone(), 0);
     (Sender::from_shared(shared), receiver)

@@ -18,9 +18,9 @@ pub(crate) struct StallNote {
     /// The task that the note describes; NONE if there is no note.
     task: AtomicU64,
     count: AtomicU64,
-    of: AtomicU64,
+    total: AtomicU64,
     /// Where the resource was created; null if unknown.
-    made_at: AtomicPtr<Location<'static>>,
+    created_at: AtomicPtr<Location<'static>>,
 }
 
 const NONE: u64 = u64::MAX;
@@ -33,9 +33,9 @@ pub(crate) struct Stall {
     /// The smaller amount, or the requested one.
     pub(crate) count: u64,
     /// The expected amount, or the available one.
-    pub(crate) of: u64,
+    pub(crate) total: u64,
     /// Where the resource was created, if known.
-    pub(crate) made_at: Option<&'static Location<'static>>,
+    pub(crate) created_at: Option<&'static Location<'static>>,
 }
 
 impl StallNote {
@@ -43,17 +43,17 @@ impl StallNote {
         Self {
             task: AtomicU64::new(NONE),
             count: AtomicU64::new(0),
-            of: AtomicU64::new(0),
-            made_at: AtomicPtr::new(ptr::null_mut()),
+            total: AtomicU64::new(0),
+            created_at: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
     /// Writes the note.
     pub(crate) fn set(&self, stall: Stall) {
         self.count.store(stall.count, Relaxed);
-        self.of.store(stall.of, Relaxed);
-        let made_at = stall.made_at.map_or(ptr::null(), ptr::from_ref).cast_mut();
-        self.made_at.store(made_at, Relaxed);
+        self.total.store(stall.total, Relaxed);
+        let created_at = stall.created_at.map_or(ptr::null(), ptr::from_ref).cast_mut();
+        self.created_at.store(created_at, Relaxed);
         // Pairs with the Acquire load of `get`: a reader that sees the task sees the other fields.
         // SeqCst for FIRST-1.
         self.task.store(stall.task, SeqCst);
@@ -78,8 +78,8 @@ impl StallNote {
     pub(crate) fn get(&self) -> Option<Stall> {
         let task = self.task.load(Acquire);
         // SAFETY: only a `&'static` or null is stored here.
-        let made_at = unsafe { self.made_at.load(Relaxed).as_ref() };
-        let (count, of) = (self.count.load(Relaxed), self.of.load(Relaxed));
-        (task != NONE).then_some(Stall { task, count, of, made_at })
+        let created_at = unsafe { self.created_at.load(Relaxed).as_ref() };
+        let (count, total) = (self.count.load(Relaxed), self.total.load(Relaxed));
+        (task != NONE).then_some(Stall { task, count, total, created_at })
     }
 }
