@@ -228,7 +228,7 @@ fn test_whose_thread_is_blocked_aborts_the_process_with_the_dump() {
         let (output, text) = run(&[test, "z_runs_after_the_others"], &[]);
         assert!(!output.status.success() && output.status.code().is_none(), "{text}");
         let head = format!("wakeful: test {test:?} did not end within 3s\n");
-        let end = format!("wakeful: the thread of test {test:?} blocks");
+        let end = format!("wakeful: the thread of test {test:?} is blocked");
         assert_in_order(&text, &[&head, "runtime after", running, "block_this_thread", &end]);
     }
 }
