@@ -157,6 +157,15 @@ fn runtime() -> Runtime {
     builder.build().unwrap()
 }
 
+/// Makes each worker start its thread. A worker allocates when it starts, which is when it first gets work: on an
+/// overloaded machine, that may be after the warm-up.
+fn start_all_workers(rt: &Runtime) {
+    let metrics = rt.metrics();
+    while !(0..metrics.num_workers()).all(|worker| metrics.worker_thread_id(worker).is_some()) {
+        churn(rt, BATCH, |_| thread::yield_now());
+    }
+}
+
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -190,6 +199,7 @@ fn assert_bounded(tasks: u64, seconds: u64, is_viewed: bool) {
     let rt = runtime();
     let page = page::serve("127.0.0.1:0").unwrap();
     let client = is_viewed.then(|| Client::open(&page));
+    start_all_workers(&rt);
     live(&rt, &page, WARM_UP * BATCH, WARM_UP, client.as_ref());
     let (warm, resident_warm) = (in_use(&rt, &page), resident());
     println!(
