@@ -16,7 +16,7 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// Installs handlers for SIGINT and SIGTERM, so that this program ends after cargo.
 ///
 /// The terminal sends SIGINT to both. SIGTERM is forwarded to cargo.
-pub fn outlive_cargo() -> Result<(), Failure> {
+pub fn install_handlers() -> Result<(), Failure> {
     let forward = || {
         INTERRUPTED.store(true, SeqCst);
         if let Some(cargo) = Pid::from_raw(CARGO.load(SeqCst)) {

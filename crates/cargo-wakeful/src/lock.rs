@@ -8,7 +8,7 @@
 //! was made from. While the original is unchanged, cargo need not resolve the dependencies again.
 
 use crate::Failure;
-use crate::interrupt::outlive_cargo;
+use crate::interrupt::install_handlers;
 use crate::patch_status::PatchStatus;
 use crate::project::{Project, tokios};
 use std::fs::{self, File};
@@ -40,7 +40,7 @@ impl LockSwap {
         let folder = project.target.join(format!("lock-{:016x}", hasher.finish()));
         let swap =
             Self::at(lock, &folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        outlive_cargo()?;
+        install_handlers()?;
         Ok(swap)
     }
 

@@ -119,7 +119,7 @@ impl fmt::Display for NotApplied {
         }
         write!(
             f,
-            "wakeful is NOT in the place of tokio: cargo would build the real one. Nothing was built."
+            "wakeful does not replace tokio: cargo would build the real one. Nothing was built."
         )?;
         for tokio in &self.tokios {
             let place = match tokio.source.as_deref() {
@@ -133,12 +133,12 @@ impl fmt::Display for NotApplied {
             match obstacle {
                 Obstacle::Version { by, requirement } => write!(
                     f,
-                    "\n  in the way: {by} asks for tokio `{requirement}`, and wakeful stands in for {}",
+                    "\n  reason: {by} requires tokio `{requirement}`, but wakeful replaces {}",
                     self.shim
                 )?,
                 Obstacle::Feature { by, feature } => write!(
                     f,
-                    "\n  in the way: {by} asks for the feature `{feature}` of tokio, which wakeful does not have"
+                    "\n  reason: {by} requires the feature `{feature}` of tokio, which wakeful does not have"
                 )?,
             }
         }

@@ -23,7 +23,7 @@ pub const REDUCED_FEATURES: &[(&str, &str)] = &[
         "taskdump",
         "shows what tasks wait for, but no stacks (`Handle::dump` works, `Trace::capture` does not exist)",
     ),
-    ("tracing", "does nothing here (wakeful has no events for `tracing`)"),
+    ("tracing", "has no effect (wakeful emits no `tracing` events)"),
 ];
 
 impl TokioShim {

@@ -167,8 +167,8 @@ fn a_package_that_requires_another_version_is_named() {
         let output = folder.wakeful(arguments);
         assert!(!output.status.success());
         let said = text(&output.stdout) + &text(&output.stderr);
-        assert!(said.contains("NOT in the place of tokio"), "{said}");
-        assert!(said.contains("helper 0.3.0 asks for tokio `=1.50.0`"), "{said}");
+        assert!(said.contains("does not replace tokio"), "{said}");
+        assert!(said.contains("helper 0.3.0 requires tokio `=1.50.0`"), "{said}");
         assert_eq!(folder.lock().unwrap(), lock);
     }
     assert!(!folder.path("project/target/wakeful/debug").exists(), "nothing was built");
@@ -181,7 +181,7 @@ fn a_package_that_requires_an_unknown_feature_is_named() {
     let output = folder.wakeful(&["build"]);
     assert!(!output.status.success());
     let said = text(&output.stderr);
-    assert!(said.contains("project 0.1.0 asks for the feature `time` of tokio"), "{said}");
+    assert!(said.contains("project 0.1.0 requires the feature `time` of tokio"), "{said}");
     assert_eq!(folder.lock(), None);
 }
 
@@ -223,7 +223,7 @@ fn the_doctor_reports_what_the_project_would_lack() {
     assert_success(&output);
     let said = text(&output.stdout);
     assert!(said.contains("yes:     wakeful is in the place of tokio 1.54.1"), "{said}");
-    assert!(said.contains("the feature `tracing` does nothing here"), "{said}");
+    assert!(said.contains("the feature `tracing` has no effect"), "{said}");
     let config = "[build]\nrustflags = [\"--cfg\", \"tokio_unstable\"]\n";
     folder.write("project/.cargo/config.toml", config);
     // What works needs no note.

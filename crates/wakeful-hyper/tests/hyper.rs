@@ -41,7 +41,7 @@ fn all_runtimes() -> [TestRuntime; 3] {
 }
 
 /// Answers with the body of the request, reversed.
-async fn backwards(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, hyper::Error> {
+async fn reversed(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, hyper::Error> {
     let mut body = request.into_body().collect().await?.to_bytes().to_vec();
     body.reverse();
     Ok(Response::new(Full::new(body.into())))
@@ -87,9 +87,7 @@ fn http1_requests_follow_each_other_on_a_connection() {
     for rt in all_runtimes() {
         rt.block_on(async {
             let (addr, server) = server(4, |io| {
-                http1::Builder::new()
-                    .timer(Timer::new())
-                    .serve_connection(io, service_fn(backwards))
+                http1::Builder::new().timer(Timer::new()).serve_connection(io, service_fn(reversed))
             })
             .await;
             let clients: Vec<_> = (0..4).map(|_| wakeful::spawn(http1_client(addr))).collect();
@@ -126,7 +124,7 @@ fn http2_requests_share_a_connection() {
                 http2::Builder::new(executor.clone())
                     .timer(Timer::new())
                     .keep_alive_interval(Duration::from_secs(60))
-                    .serve_connection(io, service_fn(backwards))
+                    .serve_connection(io, service_fn(reversed))
             })
             .await;
             let io = connected(addr).await;
@@ -207,7 +205,7 @@ fn a_time_out_of_hypers_goes_by_the_clock_of_the_runtime() {
         let connection = http1::Builder::new()
             .timer(Timer::new())
             .header_read_timeout(Duration::from_secs(3600))
-            .serve_connection(Io::new(near), service_fn(backwards));
+            .serve_connection(Io::new(near), service_fn(reversed));
         far.write_all(b"POST / HTTP/1.1\r\n").await.unwrap();
         let error = connection.await.expect_err("half a request is none");
         assert!(error.is_timeout(), "{error:?}");

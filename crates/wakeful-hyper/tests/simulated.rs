@@ -28,7 +28,7 @@ enum Version {
 }
 
 /// Answers with the body of the request, reversed. Some answers take longer than others.
-async fn backwards(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, hyper::Error> {
+async fn reversed(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, hyper::Error> {
     let mut body = request.into_body().collect().await?.to_bytes().to_vec();
     body.reverse();
     sleep(ms(body.len() as u64 % 7)).await;
@@ -39,7 +39,7 @@ async fn serve(version: Version) {
     let listener = TcpListener::bind("0.0.0.0:80").await.unwrap();
     loop {
         let (stream, _) = listener.accept().await.unwrap();
-        let (io, service) = (Io::new(stream), service_fn(backwards));
+        let (io, service) = (Io::new(stream), service_fn(reversed));
         // Without the date header: it has the machine's time, which differs from run to run.
         wakeful::spawn(async move {
             let served = match version {

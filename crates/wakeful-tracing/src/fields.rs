@@ -110,7 +110,7 @@ impl Visit for Append<'_> {
 pub(crate) struct Entered(Mutex<Vec<Arc<Record>>>);
 
 /// The maximum number of spans that a task records in a poll. The first one is the inherited span.
-const MOST: usize = 32;
+const MAX_SPANS: usize = 32;
 
 thread_local! {
     /// The tasks that this thread polls, the innermost at the end, each with the span that it runs in.
@@ -141,7 +141,7 @@ impl Entered {
         if list.last().is_some_and(|last| Arc::ptr_eq(last, &record)) {
             return;
         }
-        if list.len() == MOST {
+        if list.len() == MAX_SPANS {
             list.remove(1);
         }
         list.push(record);

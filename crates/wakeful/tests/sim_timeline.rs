@@ -148,7 +148,7 @@ fn a_failed_search_leaves_the_timeline_of_its_shrunk_run() {
         panic!("on purpose");
     });
     let text = failed.unwrap_err().to_string();
-    let path = text.split("  look:   ").nth(1).and_then(|rest| rest.split(" in ").next());
+    let path = text.split("  timeline: ").nth(1).and_then(|rest| rest.split(" in ").next());
     let path = path.unwrap_or_else(|| panic!("no timeline:\n{text}"));
     // The path is relative to the root of the workspace if cargo has marked its target folder.
     let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));

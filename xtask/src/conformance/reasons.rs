@@ -43,7 +43,7 @@ const REASONS: &[(&str, &str, &str, &str)] = &[
         "rt_unstable_metrics",
         "schedule_latency_lifo_polls_are_recorded_individually",
         "A task blocks the only worker for 50 ms, and the test expects that another task waits behind it. On wakeful a \
-         spare worker runs that task after 20 ms, and its polls are counted apart. With `rescue_after(None)` the counts \
+         spare worker runs that task after 20 ms, and its polls are counted separately. With `rescue_after(None)` the counts \
          are tokio's.",
     ),
     (

@@ -146,7 +146,7 @@ pub struct State {
     pub is_paused: bool,
     pub shows_help: bool,
     /// Why the last request failed.
-    pub lost: Option<String>,
+    pub connection_error: Option<String>,
     pub is_done: bool,
     /// Whether the next answer is for the same list, so that the cursor stays on the same task or group.
     keeps_row: bool,
@@ -168,7 +168,7 @@ impl State {
             is_typing: false,
             is_paused: false,
             shows_help: false,
-            lost: None,
+            connection_error: None,
             is_done: false,
             keeps_row: false,
         }
@@ -203,11 +203,11 @@ impl State {
         let (overview, answer) = match update.result {
             Ok(answers) => answers,
             Err(failure) => {
-                self.lost = Some(failure);
+                self.connection_error = Some(failure);
                 return;
             }
         };
-        self.lost = None;
+        self.connection_error = None;
         for opened in &mut self.opened {
             if let Subject::Finding(finding) = &mut opened.what
                 && let Some(now) = overview.findings.iter().find(|it| it.is_same(finding))

@@ -73,8 +73,8 @@ fn verdict(overview: Option<&Overview>) -> Line<'static> {
 }
 
 fn footer(state: &State) -> Line<'static> {
-    if let Some(lost) = &state.lost {
-        return Line::from(format!(" connection lost, trying again: {lost}")).red();
+    if let Some(error) = &state.connection_error {
+        return Line::from(format!(" connection lost, trying again: {error}")).red();
     }
     if state.is_typing {
         let list = if state.pane == Pane::Groups { &state.group_list } else { &state.task_list };

@@ -194,7 +194,7 @@ impl fmt::Display for ExploreError {
             writeln!(f, "  short:  {REPLAY}={} {command}", files::shown(path))?;
         }
         if let Some(path) = shrunk.as_ref().and_then(|shrunk| shrunk.timeline.as_ref()) {
-            writeln!(f, "  look:   {} in https://ui.perfetto.dev", files::shown(path))?;
+            writeln!(f, "  timeline: {} in https://ui.perfetto.dev", files::shown(path))?;
         }
         shrunk.as_ref().map_or(Ok(()), |shrunk| fmt_confirmed(shrunk, f))
     }
