@@ -188,21 +188,25 @@ impl Drop for Reports {
 
 /// The number of seconds without a new or ended runtime after which a test is considered to hang.
 ///
-/// A second in which this process gets a part of the CPU time that it wants counts as that part. So a test on an
-/// overloaded machine is late, but does not hang.
+/// After [`SUSPECTED_AFTER`], a second counts as the part of it that a thread of this process can compute in. So a test
+/// on an overloaded machine is late, but does not hang.
 const LIMIT: f64 = 240.0;
+const SUSPECTED_AFTER: f64 = 60.0;
 
-/// Returns the part of a core that the calling thread gets. It computes for 200 µs of its own CPU time, and makes no
-/// allocation and no descriptor, which other tests count.
+/// Returns the part of a core that the calling thread gets: the time of some work without an interruption, divided by
+/// the time that it takes.
 fn share_of_core() -> f64 {
-    const PROBE_NS: i64 = 200_000;
-    let cpu_ns = || {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        time.tv_sec * 1_000_000_000 + time.tv_nsec
+    const PARTS: u32 = 200;
+    let started = Instant::now();
+    let part = |_| {
+        let started = Instant::now();
+        for number in 0..10_000 {
+            std::hint::black_box(number);
+        }
+        started.elapsed()
     };
-    let (started, end) = (Instant::now(), cpu_ns() + PROBE_NS);
-    while cpu_ns() < end {}
-    (PROBE_NS as f64 / started.elapsed().as_nanos() as f64).min(1.0)
+    let shortest = (0..PARTS).map(part).min().expect("there are parts");
+    (shortest * PARTS).as_secs_f64() / started.elapsed().as_secs_f64()
 }
 
 /// The number of runtimes that have started or ended.
@@ -224,7 +228,11 @@ pub fn bound_this_binary() {
                 // The limit for a test that hangs; no test waits for it to pass.
                 thread::sleep(Duration::from_secs(1));
                 let now = STEPS.load(Relaxed);
-                stalled = if now == steps { stalled + share_of_core() } else { 0.0 };
+                stalled = match () {
+                    () if now != steps => 0.0,
+                    () if stalled < SUSPECTED_AFTER => stalled + 1.0,
+                    () => stalled + share_of_core(),
+                };
                 steps = now;
             }
             let hanging: Vec<String> = running()
