@@ -153,6 +153,12 @@ impl BlockOnRecord {
         !self.scheduler.load(Acquire).is_null()
     }
 
+    /// Returns whether this thread is in a `block_on` that was called on a runtime, not on a handle.
+    pub(crate) fn is_via_runtime(&self) -> bool {
+        let scheduler = self.scheduler.load(Acquire);
+        !scheduler.is_null() && scheduler.addr() & BlockOnVia::Handle as usize == 0
+    }
+
     /// Returns whether this thread is in a `block_on` of the scheduler at this address.
     pub(crate) fn belongs_to(&self, scheduler: *const ()) -> bool {
         self.scheduler.load(Acquire).addr() & !(BlockOnVia::Handle as usize) == scheduler.addr()

@@ -201,6 +201,7 @@ fn is_on_duty() -> bool {
 pub(crate) fn hand_off() {
     let WatchdogRole::OnDuty(runtime) = ROLE.get() else { return };
     let mut watchdog = lock();
+    watchdog.forget_parent();
     if !watchdog.start_thread() {
         return;
     }
@@ -361,7 +362,9 @@ fn run() {
         }
     }
     // The new watchdog could not visit the target while this thread visited it.
-    lock().notify();
+    let mut watchdog = lock();
+    watchdog.forget_parent();
+    watchdog.notify();
 }
 
 /// The next needs of the targets, after a round of visits.

@@ -276,8 +276,9 @@ impl Inspectable for CurrentThread {
         CurrentThread::injected(self)
     }
 
+    /// A thread in a `block_on` of the runtime takes the core as soon as no other thread holds it.
     fn is_driven(&self) -> bool {
-        self.is_held()
+        self.is_held() || self.block_ons().iter().any(|it| it.record.is_via_runtime())
     }
 
     fn is_quiet(&self) -> bool {

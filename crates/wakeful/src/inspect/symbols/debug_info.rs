@@ -38,8 +38,8 @@ impl<'a> DebugInfo<'a> {
     /// known.
     pub(super) fn functions(&self, address: u64, symbol: Option<&str>) -> Vec<Function> {
         let mut functions = self.frames(address);
-        if let Some((name, site @ None)) = functions.first_mut() {
-            *site = self.site_before(address, name.as_deref());
+        if let Some((_, None)) = functions.first() {
+            functions[0].1 = self.site_before(address, &functions);
         }
         let last = functions.len().saturating_sub(1);
         let named = functions.into_iter().enumerate().map(|(nth, (name, site))| {
@@ -76,13 +76,24 @@ impl<'a> DebugInfo<'a> {
         functions
     }
 
-    /// Returns the site of the nearest code before `address` that belongs to the function `name` itself.
+    /// Returns the site of the nearest code before `address` that belongs to the same function, inlined into the
+    /// same functions.
     ///
     /// Some instructions belong to no line, and a signal may interrupt any instruction.
-    fn site_before(&self, address: u64, name: Option<&str>) -> Option<SourceSite> {
-        (1..=MAX_DISTANCE).find_map(|distance| {
-            let (other, site) = self.frames(address.checked_sub(distance)?).into_iter().next()?;
-            site.filter(|_| other.as_deref() == name)
+    fn site_before(
+        &self,
+        address: u64,
+        functions: &[(Option<String>, Option<SourceSite>)],
+    ) -> Option<SourceSite> {
+        let has_names = functions.iter().all(|(name, _)| name.is_some());
+        (1..=MAX_DISTANCE).filter(|_| has_names).find_map(|distance| {
+            let mut others = self.frames(address.checked_sub(distance)?);
+            let names = |(function, other): (&(Option<String>, _), &(Option<String>, _))| {
+                function.0 == other.0
+            };
+            let is_same =
+                functions.len() == others.len() && functions.iter().zip(&others).all(names);
+            others.first_mut().and_then(|(_, site)| site.take()).filter(|_| is_same)
         })
     }
 }

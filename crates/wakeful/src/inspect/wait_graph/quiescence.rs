@@ -54,7 +54,14 @@ impl Observed {
     }
 
     fn is_unchanged(&self) -> bool {
-        self.waiter.wakers().is_some() && self.waiter.polls() == self.polls
+        let is_same_wait = match &self.waiter {
+            // The count of polls starts anew with each call, and does not change if the call unwinds.
+            Waiter::BlockOn(block_on) => {
+                block_on.record.poll_number() == self.poll_number && block_on.record.is_active()
+            }
+            _ => true,
+        };
+        is_same_wait && self.waiter.wakers().is_some() && self.waiter.polls() == self.polls
     }
 }
 
@@ -65,8 +72,14 @@ fn is_over(runtime: &dyn Inspectable) -> bool {
 }
 
 /// Returns whether no thread of the runtime is at work, and no event can make one work.
+///
+/// A fatal error makes every `block_on` of its runtime panic, which runs destructors. A thread that was
+/// unparked for the error may not have run yet.
 fn is_idle(runtime: &dyn Inspectable) -> bool {
     let can_happen = |worker: &WorkerSnapshot| worker.timers + worker.sources > 0;
+    if runtime.base().has_fatal_error() && !runtime.block_ons().is_empty() {
+        return false;
+    }
     !runtime.is_driven() || (runtime.is_quiet() && !runtime.workers().iter().any(can_happen))
 }
 
