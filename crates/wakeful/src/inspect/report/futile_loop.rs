@@ -166,7 +166,7 @@ impl FutileLoop {
     fn fix(&self) -> &'static str {
         match self.kind {
             FutileKind::MpscRecv => {
-                "leave the loop at None, for example with `while let Some(message) = rx.recv().await`. In a select!, \
+                "exit the loop on None, for example with `while let Some(message) = rx.recv().await`. In a select!, \
                  write `Some(message) = rx.recv() =>`, and end the loop in its `else` branch."
             }
             FutileKind::MpscRecvMany => "leave the loop when recv_many returns 0.",
@@ -174,14 +174,14 @@ impl FutileLoop {
                 "handle the two errors differently: after Empty, try again later; after the other error, leave the loop."
             }
             FutileKind::BroadcastRecv => {
-                "leave the loop at RecvError::Closed; only RecvError::Lagged is worth another call."
+                "exit the loop on RecvError::Closed; only RecvError::Lagged is worth another call."
             }
             FutileKind::WatchChanged => {
                 "leave the loop when changed() fails, for example with `while rx.changed().await.is_ok()`."
             }
             FutileKind::SemaphoreAcquire => "leave the loop when acquire fails.",
             FutileKind::JoinNext => {
-                "leave the loop at None. In a select!, write `Some(output) = set.join_next() =>`, or add the condition \
+                "exit the loop on None. In a select!, write `Some(output) = set.join_next() =>`, or add the condition \
                  `if !set.is_empty()`."
             }
             FutileKind::Sleep => {
