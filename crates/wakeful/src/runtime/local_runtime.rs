@@ -376,7 +376,7 @@ impl LocalRuntime {
     /// let (tx, rx) = mpsc::channel::<()>();
     /// rt.spawn_blocking(move || rx.recv());
     /// rt.shutdown_background(); // the closure still runs
-    /// drop(end);
+    /// drop(tx);
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn shutdown_background(self) {

@@ -197,18 +197,15 @@ impl Builder {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-    /// use std::time::Duration;
     /// use wakeful::runtime::Builder;
+    /// use wakeful::sync::Notify;
     ///
-    /// let parks = Arc::new(AtomicU32::new(0));
-    /// let count = parks.clone();
-    /// let runtime = Builder::new_current_thread()
-    ///     .enable_time()
-    ///     .on_thread_park(move || drop(count.fetch_add(1, Relaxed)))
-    ///     .build()?;
-    /// runtime.block_on(async { wakeful::time::sleep(Duration::from_millis(1)).await });
-    /// assert!(parks.load(Relaxed) > 0);
+    /// let parked = Arc::new(Notify::new());
+    /// let notify = parked.clone();
+    /// let runtime =
+    ///     Builder::new_current_thread().on_thread_park(move || notify.notify_one()).build()?;
+    /// // Waits until the thread has no tasks, and calls the callback.
+    /// runtime.block_on(parked.notified());
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn on_thread_park<F>(&mut self, f: F) -> &mut Self
